@@ -1,0 +1,127 @@
+/*
+ * Address spaces: what the rest of the kernel asks of memory management.
+ */
+#ifndef MM_MM_H
+#define MM_MM_H
+
+#include "arch/x86_64/trap.h"
+#include "kernel/cpumask.h"
+#include "kernel/lock.h"
+#include "kernel/task.h"
+#include "mm/page.h"
+
+struct file;
+struct seq;
+struct area;
+struct mempolicy;
+
+#define AREA_MAX_HEIGHT 12
+
+struct mm {
+	phys_t root;             /* root table, constant */
+	u32 users;               /* atomic: threads that use it; at 0 all areas go */
+	u32 refs;                /* atomic: pointers to the struct itself (users count as one) */
+
+	struct rwsem lock;       /* vm.mmap_lock=rwsem: faults read; all changes of areas write */
+	struct area *areas[AREA_MAX_HEIGHT]; /* skip list heads: written under lock, read under RCU */
+	u32 nr_areas;            /* lock */
+
+	/* Layout: lock. */
+	vaddr_t mmap_base, brk_start, brk;
+	vaddr_t arg_start, arg_end, env_start, env_end;
+	vaddr_t stack_start, code_start, code_end, data_start, data_end;
+	u64 total_pages, locked_pages, data_pages, stack_pages; /* pages of address space, by kind */
+	u64 hiwater_rss, hiwater_vm;
+	u64 def_flags;           /* of new areas: VM_LOCKED after mlockall(MCL_FUTURE) */
+
+	struct cpumask active;   /* CPUs that have root loaded: see arch/x86_64/tlb.h for the order */
+
+	spinlock_t ptl;          /* vm.ptl=mm: the one page-table lock */
+
+	spinlock_t state_lock;   /* guards tasks and the base counters' sum with leaving threads */
+	struct list tasks;       /* struct task, mm_link */
+	s64 counter[NR_MM_COUNTERS]; /* base of the sums; atomic */
+
+	struct file *exe;        /* for /proc/self/exe; lock */
+	u64 saved_auxv[48];
+	u32 membarrier_state;
+	struct rcu_head rcu;
+};
+
+/* A new, empty address space with users = refs = 1, or NULL. */
+struct mm *mm_create(void);
+/* Copy for fork(2): private areas copy-on-write. Current task's mm is `parent`. NULL: out of memory
+ * (nothing of the child remains). Sleeps. */
+struct mm *mm_fork(struct mm *parent);
+
+/* A thread joins or leaves; leaving with the last user unmaps all. The task must not run on root then:
+ * exit and exec do mm_detach(). Sleeps. */
+void mm_attach(struct mm *mm, struct task *t);
+void mm_detach(struct task *t); /* current: switch to the kernel root, leave, t->mm = NULL */
+/* For others to look at it: takes a user reference, NULL if it is gone already. */
+struct mm *mm_of_task(struct task *t);
+void mm_put_user(struct mm *mm);
+
+/* Context switch from prev's to next's address space (either may be NULL: kernel root); interrupts off. */
+void mm_switch(struct mm *prev, struct mm *next);
+
+/* exec: switch the current task over to mm (a fresh one), leaving the old. */
+void mm_exec_switch(struct mm *mm);
+
+/*
+ * Map len bytes at addr (exec, brk, shmat, mmap). prot PROT_*, flags MAP_* as mmap(2); file may be
+ * NULL (anonymous); off in bytes. Returns the address or -errno as Linux. Sleeps.
+ */
+long mm_map(struct mm *mm, vaddr_t addr, u64 len, u32 prot, u32 flags, struct file *file, u64 off);
+/* The same for a bare mapping (SysV shm): shared, offset 0. */
+struct mapping;
+long mm_map_shared(struct mm *mm, vaddr_t addr, u64 len, u32 prot, u32 flags, struct mapping *m,
+		   void *shm_cookie);
+int mm_unmap(struct mm *mm, vaddr_t addr, u64 len);
+/* exec: the stack area ending at top (exclusive), growing down to at most limit bytes. 0 or -errno. */
+int mm_map_stack(struct mm *mm, vaddr_t top, u64 size, bool executable);
+/* exec: heap start after the image. */
+void mm_set_brk(struct mm *mm, vaddr_t start);
+
+/*
+ * Copy between a kernel buffer and any process's memory at addr, faulting pages in; with force, write to read-only private
+ * areas by breaking COW (/proc/PID/mem, ptrace-like). Returns bytes done, or -EFAULT/-EIO if none. Sleeps.
+ */
+long mm_access(struct mm *mm, vaddr_t addr, void *buf, size_t len, bool write, bool force);
+/* A reference on the frame at addr, faulted in for reading or writing; NULL with *err. The frame counts as
+ * pinned until page_unpin(): COW copies for the other side. */
+struct page *mm_pin(struct mm *mm, vaddr_t addr, bool write, int *err);
+void page_unpin(struct page *p);
+
+/* What a futex word is identified by: shared words by (mapping, offset), private by (mm, address). */
+struct futex_key {
+	u64 word; /* address, or offset in the mapping */
+	void *object; /* mm or mapping */
+	bool shared;
+};
+/* 0, -EFAULT (not mapped, or shared && not writable for write), -EINVAL unaligned. For a shared key a reference on the mapping is
+ * held: futex_key_put(). */
+int mm_futex_key(vaddr_t addr, bool shared, bool write, struct futex_key *key);
+void futex_key_put(struct futex_key *key);
+
+/* Exact sums over the mm and its threads. Pages; MM_TABLES: page-table pages. */
+s64 mm_counter(struct mm *mm, enum mm_counter_kind kind);
+u64 mm_rss(struct mm *mm);
+
+/* /proc/PID/... */
+void mm_show_maps(struct mm *mm, struct seq *s);
+void mm_show_smaps(struct mm *mm, struct seq *s);
+void mm_show_smaps_rollup(struct mm *mm, struct seq *s);
+void mm_show_numa_maps(struct mm *mm, struct seq *s);
+void mm_show_status(struct mm *mm, struct seq *s); /* the Vm* and Rss* lines of status */
+void mm_show_statm(struct mm *mm, struct seq *s);
+/* pagemap: n entries of 8 bytes from page index first on, to buf. Returns entries. */
+long mm_pagemap(struct mm *mm, u64 first, u64 *buf, u64 n);
+
+/* /proc/{meminfo,vmstat,buddyinfo,zoneinfo,slabinfo}, /sys/devices/system/node, faultline/: registers itself. */
+void mm_stats_init(void);
+
+/* Boot, after paging_init() and nodes_init(): frames, slab, everything of mm. */
+void mm_init(void);
+
+#endif
