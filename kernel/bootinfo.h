@@ -36,6 +36,7 @@ struct boot_range {
 #define BOOT_EFI             (1u << 2) /* the loader came from UEFI */
 #define BOOT_MAP_FALLBACK    (1u << 3) /* no memory map given: ranges are a guess */
 #define BOOT_CMDLINE_CUT     (1u << 4) /* the command line was too long */
+#define BOOT_MAP_CUT         (1u << 5) /* the memory map did not fit */
 
 struct boot_info {
 	char cmdline[BOOT_CMDLINE_MAX]; /* zero-terminated */
@@ -72,5 +73,11 @@ int bootinfo_add_range(struct boot_info *info, u64 base, u64 len, u32 type);
  * what is not listed is not used. Boot CPU only (static scratch space).
  */
 void bootinfo_normalise(struct boot_info *info);
+
+/* For the parsers: if no range is usable, say so and assume a small machine. */
+void bootinfo_require_memory(struct boot_info *info);
+
+/* For the parsers: copy a command line of len characters, cut to size with one line. */
+void bootinfo_set_cmdline(struct boot_info *info, const char *text, size_t len);
 
 #endif

@@ -20,6 +20,7 @@ struct cpio_reader {
 	const u8 *data;
 	size_t len;
 	size_t pos;          /* of the next header; of the bad one after an error */
+	bool in_archive;     /* a trailer is still to come */
 	u32 archive;         /* archives finished so far */
 	u32 refused;         /* entries left out because of their name */
 	const char *error;   /* what was wrong, after -EINVAL */

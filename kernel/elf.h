@@ -12,16 +12,19 @@
 #include "kernel/types.h"
 
 #define ELF_MAX_SEGMENTS 64
-#define ELF_MAX_HEAD     65536           /* program headers end within it */
+#define ELF_MAX_HEAD     65536           /* program headers must end within it */
 #define ELF_USER_LIMIT   0x7ffffffff000UL /* first address user code cannot have */
 #define ELF_MAX_INTERP   4096            /* PATH_MAX, zero byte included */
 
-/* One PT_LOAD. offset and vaddr are congruent modulo 4096; in file order = address order. */
+/*
+ * One PT_LOAD, in the file's order: usually that of the addresses, but Linux
+ * accepts any, and where two share a page the later one wins.
+ */
 struct elf_segment {
-	u64 offset; /* in the file */
+	u64 offset; /* in the file; congruent to vaddr modulo 4096 if filesz > 0 */
 	u64 vaddr;  /* ET_DYN: relative to the load bias */
 	u64 filesz; /* bytes from the file, <= memsz; may reach past the file's end */
-	u64 memsz;  /* the rest is zero */
+	u64 memsz;  /* > 0; the rest is zero */
 	u32 flags;  /* PF_R 4, PF_W 2, PF_X 1 */
 };
 
@@ -29,7 +32,7 @@ enum elf_stack { ELF_STACK_DEFAULT, ELF_STACK_NOEXEC, ELF_STACK_EXEC };
 
 struct elf_image {
 	bool pie;        /* ET_DYN: choose a bias, a multiple of `align` */
-	u64 entry;       /* without the bias */
+	u64 entry;       /* without the bias; below ELF_USER_LIMIT, not necessarily mapped */
 	u64 load_start;  /* lowest page of all segments, without the bias */
 	u64 load_end;    /* end of the highest page */
 	u64 align;       /* largest p_align of a PT_LOAD, power of two, >= 4096 */
@@ -49,13 +52,12 @@ struct elf_image {
  *
  * Returns
  *   0         *out is filled
- *   > 0       so many bytes of the file are needed as head (at most
- *             ELF_MAX_HEAD + 64 from the header's place; never more than
- *             file_size): read that much and call again
+ *   > 0       so many bytes of the file are needed as head (more than head_len,
+ *             at most file_size and ELF_MAX_HEAD): read them and call again
  *   -ENOEXEC  not an x86-64 ELF program, or its headers are broken
  *   -EINVAL   a segment that cannot be mapped: file size above memory size,
  *             address overflow or beyond the user limit, offset and address
- *             not congruent, segments out of order
+ *             not congruent; or an entry point beyond the user limit
  * Never keeps a pointer into head.
  */
 long elf_parse(const void *head, size_t head_len, u64 file_size, struct elf_image *out);
