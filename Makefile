@@ -108,7 +108,7 @@ $(KERNEL): $(KOBJ) linker.ld tests/ksyms.sh
 
 # --- the rest --------------------------------------------------------------
 
--include mk/user.mk mk/run.mk
+include mk/user.mk mk/run.mk
 -include tests/unit/unit.mk tests/fuzz/fuzz.mk tests/metronome/metronome.mk tests/bench/bench.mk
 
 clean:

@@ -1,0 +1,35 @@
+# Boot it: the ISO, and the targets that start QEMU by tests/qemu.sh.
+
+GRUB_MODULES := multiboot2 serial terminal terminfo normal iso9660 search part_gpt part_msdos \
+	part_acorn part_amiga part_apple part_bsd part_dfly part_dvh part_plan part_sun part_sunpc
+
+# GRUB keeps every section of the file in memory, so it gets one without debug data.
+$(ISO): $(KERNEL) $(INITRAMFS) boot/grub.cfg
+	$(call say,ISO,$@)
+	$(Q)rm -rf $(ISO).dir && mkdir -p $(ISO).dir/boot/grub
+	$(Q)strip -s $(KERNEL) -o $(ISO).dir/boot/faultline.elf
+	$(Q)cp $(INITRAMFS) $(ISO).dir/boot/initramfs.cpio
+	$(Q)cp boot/grub.cfg $(ISO).dir/boot/grub/grub.cfg
+	$(Q)grub-mkrescue -o $@ $(ISO).dir --install-modules="$(GRUB_MODULES)" \
+		> $(ISO).log 2>&1 || { cat $(ISO).log; rm -f $@; exit 1; }
+	$(Q)rm -rf $(ISO).dir
+
+BOOT_FILES = $(KERNEL) $(INITRAMFS) $(if $(filter pvh,$(BOOT)),,$(ISO))
+QEMU_ENV   = KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) ISO=$(ISO)
+
+.PHONY: run gdb debug
+run: $(BOOT_FILES) | build/.deps-run
+	@$(QEMU_ENV) tests/qemu.sh
+
+# Waits for the debugger: in another terminal, or by itself when there is one here.
+GDB_PORT ?= 1234
+gdb: $(BOOT_FILES) | build/.deps-gdb
+	@$(QEMU_ENV) TIMEOUT=0 LOG=$(or $(LOG),$(B)/gdb.log) setsid tests/qemu.sh -S -gdb tcp:127.0.0.1:$(GDB_PORT) \
+		</dev/null >/dev/null & \
+	gdb -q -ex 'target remote 127.0.0.1:$(GDB_PORT)' -x tests/gdb/faultline.py $(KERNEL); \
+	wait
+
+# Every interrupt, exception and CPU reset, as QEMU sees it.
+debug: $(BOOT_FILES) | build/.deps-run
+	@$(QEMU_ENV) tests/qemu.sh -d int,cpu_reset,guest_errors -D $(B)/qemu.log; \
+	status=$$?; echo "QEMU's log: $(B)/qemu.log"; exit $$status
