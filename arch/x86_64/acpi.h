@@ -58,7 +58,7 @@ struct acpi_memory {
 	s16 node;
 };
 
-/* Generic address: a register in memory or I/O space. phys 0: there is none. */
+/* A register in memory or I/O space. address 0: there is none. */
 struct acpi_reg {
 	u64 address;
 	u8 space; /* ACPI_SPACE_* */
