@@ -1,0 +1,64 @@
+/*
+ * The system-call table and the way through it.
+ *
+ * The entry code calls syscall_handle() with the user's registers on the kernel stack. Restarting a
+ * call that a signal interrupted is decided here and nowhere else: a call that
+ * returned an ERESTART code has its signals delivered right here, before
+ * exit_to_user() sees the registers.
+ */
+#include "kernel/syscall.h"
+
+#include <asm/errno.h>
+#include <asm/unistd.h>
+
+#include "arch/x86_64/cpu.h"
+#include "kernel/printk.h"
+#include "kernel/task.h"
+
+/*
+ * All six argument registers are passed to each call: in the SysV calling
+ * convention a function does not notice arguments that it does not have.
+ */
+typedef long (*syscall_fn)(u64, u64, u64, u64, u64, u64);
+
+#define NR_SYSCALLS 462
+
+/* Calls whose room is not there yet resolve to sys_ni. */
+#define SYS_WEAK(name, n) __asm__(".weak sys_" #name "\n.set sys_" #name ", sys_ni");
+SYSCALLS(SYS_WEAK)
+
+#define SYS_ENTRY(name, n) [__NR_##name] = (syscall_fn)(void *)sys_##name,
+static const syscall_fn syscall_table[NR_SYSCALLS] = { SYSCALLS(SYS_ENTRY) };
+
+/* One bit per number that was logged. Atomic. */
+static u64 unknown_logged[DIV_UP(NR_SYSCALLS, 64) + 1];
+
+static long unknown_call(u64 nr)
+{
+	u64 bit = MIN(nr, NR_SYSCALLS);
+	u64 mask = 1UL << (bit % 64);
+
+	if (!(__atomic_fetch_or(&unknown_logged[bit / 64], mask, __ATOMIC_RELAXED) & mask))
+		printk("syscall: %s[%d] asked for %ld, which is not there\n", current->comm,
+		       current->tid, (long)nr);
+	return -ENOSYS;
+}
+
+__used long sys_ni(void)
+{
+	return unknown_call(current->user_regs->vector);
+}
+
+void syscall_handle(struct regs *regs)
+{
+	u64 nr = regs->vector;
+
+	current->user_regs = regs;
+	irq_enable();
+	if (likely(nr < NR_SYSCALLS && syscall_table[nr]))
+		regs->rax = (u64)syscall_table[nr](regs->rdi, regs->rsi, regs->rdx, regs->r10,
+						   regs->r8, regs->r9);
+	else
+		regs->rax = (u64)unknown_call(nr);
+	irq_disable();
+}
