@@ -12,7 +12,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BOOT  ?= $(if $(filter 1,$(UEFI)),uefi,bios)
 CMD   ?= pft -t 1,2,4
-export CPUS NODES MEM TOPO CPU UEFI BOOT CMD KARGS QEMU_ARGS LOG
+export CPUS NODES MEM TOPO CPU BOOT CMD KARGS QEMU_ARGS LOG MONITOR TIMEOUT ACCEL
 
 # --- how to build ----------------------------------------------------------
 
@@ -78,11 +78,15 @@ build/uapi/$(notdir $(lastword $(CC))): | build/.deps-build
 
 # --- kernel ----------------------------------------------------------------
 
-# A change of compiler or flags rebuilds everything.
+# A change of compiler or flags rebuilds everything; a file more or less links again.
+# $(1): what to remember in $@, which gets a new time only if that differs.
+remember = @mkdir -p $(@D); echo '$(1)' > $@.new; \
+	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
 $(B)/.flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(CC) $(KCFLAGS) / $(NASM) $(KASFLAGS) / $(KLDFLAGS)' > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	$(call remember,$(CC) $(KCFLAGS) / $(NASM) $(KASFLAGS) / $(KLDFLAGS))
+$(B)/.objects: FORCE
+	$(call remember,$(KOBJ))
 
 $(B)/%.o: %.c $(B)/.flags | build/uapi/$(notdir $(lastword $(CC)))
 	$(call say,CC,$<)
@@ -96,7 +100,7 @@ $(B)/%.asm.o: %.asm $(B)/.flags | build/.deps-build
 
 # Link with an empty symbol table, fill the table from that, link again; the
 # code must not have moved.
-$(KERNEL): $(KOBJ) linker.ld tests/ksyms.sh
+$(KERNEL): $(KOBJ) $(B)/.objects linker.ld tests/ksyms.sh
 	$(call say,LD,$@)
 	$(Q)tests/ksyms.sh > $(B)/ksyms0.S && $(CC) -c $(B)/ksyms0.S -o $(B)/ksyms0.o
 	$(Q)$(LD) $(KLDFLAGS) $(KOBJ) $(B)/ksyms0.o -o $(B)/pass1.elf
@@ -113,3 +117,29 @@ include mk/user.mk mk/run.mk
 
 clean:
 	rm -rf build
+
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
+## make              build the kernel (build/release, with DEBUG=1 build/debug)
+## make run          boot it by GRUB in QEMU and run CMD
+## make gdb          the same, under gdb, with commands for the kernel's structures
+## make debug        the same, with every interrupt and CPU reset in a log
+## make test         everything: host unit tests, then the matrix of machines (T=NAME: only those)
+## make unit, fuzz   the tests that run on the host
+## make bench        the measurements
+## make iso          only the ISO;  make user: only the user programs
+## make clean
+##
+## What to run:
+##   CMD="pft -t 1,2; sh -c 'ls /proc'"   programs for init, one after the other
+##   KARGS="vm.ptl=mm selftest=all"       kernel parameters
+##   EXTRA=DIR                            add the files of DIR to the initramfs
+## On which machine:
+##   CPUS=4 NODES=2 MEM=1G                N equal nodes
+##   TOPO=ring-8                          one of tests/topologies instead of NODES
+##   CPU=max                              QEMU's CPU model
+##   BOOT=bios|uefi|pvh                   through GRUB, or by QEMU directly (fastest); UEFI=1 is BOOT=uefi
+##   QEMU_ARGS="..." MONITOR=SOCKET       more for QEMU
+## How:
+##   DEBUG=1  assertions, poisoning, lock checks     LOG=FILE  keep the serial output
+##   TIMEOUT=SECONDS   CC=clang   WERROR=1   V=1 (show commands)

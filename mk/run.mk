@@ -33,3 +33,15 @@ gdb: $(BOOT_FILES) | build/.deps-gdb
 debug: $(BOOT_FILES) | build/.deps-run
 	@$(QEMU_ENV) tests/qemu.sh -d int,cpu_reset,guest_errors -D $(B)/qemu.log; \
 	status=$$?; echo "QEMU's log: $(B)/qemu.log"; exit $$status
+
+# --- tests -----------------------------------------------------------------
+
+# Most cases boot the debug build, with its checks; some the release build.
+.PHONY: test test-build
+test-build: | build/.deps-test
+	@$(MAKE) --no-print-directory DEBUG= UEFI= EXTRA= iso
+	@$(MAKE) --no-print-directory DEBUG=1 UEFI= EXTRA= iso
+
+# T="PATTERN..." runs only the cases with such names.
+test: test-build
+	@tests/run $(T)

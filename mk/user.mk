@@ -21,9 +21,9 @@ TEST_BINS := $(TEST_NAMES:%=$(UBUILD)/tests/%)
 user: $(USER_BINS) $(TEST_BINS)
 
 build/user/.flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(MUSL_CC) $(UCFLAGS)' > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	$(call remember,$(MUSL_CC) $(UCFLAGS))
+build/user/.programs: FORCE
+	$(call remember,$(USER_BINS) $(TEST_BINS))
 
 # $(1) name, $(2) output, $(3) sources, $(4) headers that it may use
 define user_program
@@ -38,7 +38,7 @@ $(foreach n,$(USER_NAMES),$(eval $(call user_program,user/$(n),$(call user_path,
 $(foreach n,$(TEST_NAMES),$(eval $(call user_program,user/tests/$(n),$(UBUILD)/tests/$(n),\
 	user/tests/$(n).c $(HARNESS),$(wildcard user/*.h user/tests/*.h))))
 
-$(INITRAMFS): $(USER_BINS) $(TEST_BINS) user/mkinitramfs.sh $(wildcard user/etc/*) $(if $(EXTRA),FORCE)
+$(INITRAMFS): $(USER_BINS) $(TEST_BINS) build/user/.programs user/mkinitramfs.sh $(wildcard user/etc/*) $(if $(EXTRA),FORCE)
 	$(call say,CPIO,$@)
 	@mkdir -p $(@D)
-	$(Q)user/mkinitramfs.sh $@ $(UBUILD) $(EXTRA)
+	$(Q)user/mkinitramfs.sh $@ $(UBUILD) $(if $(EXTRA),$(EXTRA),'') $(USER_BINS) $(TEST_BINS)

@@ -45,11 +45,12 @@ if [ -t 0 ] && [ -t 1 ]; then
 	say "Ctrl-A X ends QEMU, Ctrl-A C toggles its monitor"
 	limit=${TIMEOUT:-0}
 else
-	args+=(-monitor none)
 	limit=${TIMEOUT:-1800}
 fi
 [ -z "${LOG-}" ] || console+=",logfile=$LOG,logappend=off"
-[ -z "${MONITOR-}" ] || args+=(-monitor "unix:$MONITOR,server=on,wait=off")
+if [ -n "${MONITOR-}" ]; then
+	args+=(-chardev "socket,id=monitor,path=$MONITOR,server=on,wait=off" -mon chardev=monitor)
+fi
 args+=(-chardev "$console" -serial chardev:console)
 
 case $BOOT in

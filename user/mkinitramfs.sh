@@ -1,10 +1,12 @@
 #!/bin/sh
-# Pack the initramfs. usage: mkinitramfs.sh OUT.cpio BUILT_PROGRAMS_DIR [EXTRA_DIR]
+# Pack the initramfs. usage: mkinitramfs.sh OUT.cpio BUILT_DIR EXTRA_DIR PROGRAM...
 #
-# BUILT_PROGRAMS_DIR holds init, bin/, tests/. EXTRA_DIR's files come on top, as
-# they lie there. The same input always gives the same archive, byte for byte.
+# Each PROGRAM lies in BUILT_DIR as it is to lie in the root. EXTRA_DIR's files
+# (if the name is not empty) come on top. The same input always gives the same
+# archive, byte for byte.
 set -eu
-out=$1 programs=$2 extra=${3-}
+out=$1 built=$2 extra=$3
+shift 3
 here=$(dirname "$0")
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -22,10 +24,11 @@ for applet in $(/bin/busybox --list); do
 done
 
 # Programs of the tree win over busybox's of the same name.
-(cd "$programs" && find . -type f ! -name '*.d') | while read -r file; do
-	rm -f "$stage/$file"
-	strip -o "$stage/$file" "$programs/$file"
-	chmod 755 "$stage/$file"
+for program; do
+	file=$stage/${program#"$built"/}
+	rm -f "$file"
+	strip -o "$file" "$program"
+	chmod 755 "$file"
 done
 
 if [ -n "$extra" ]; then
