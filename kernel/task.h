@@ -83,6 +83,21 @@ struct task {
 	vaddr_t sas_sp;
 	size_t sas_size;
 	u32 sas_flags;
+	bool sig_wanted;  /* signal_pending(); set under siglock */
+	bool exiting;     /* takes no more signals; siglock */
+	bool stopped;     /* in a group stop; siglock */
+	int pdeath_signal;
+	u64 fault_addr, fault_error; /* of the last fault, for the signal frame */
+	u32 fault_trap;
+	struct restart {  /* how restart_syscall(2) goes on; own task */
+		long (*func)(struct restart *);
+		u64 deadline_ns, val;
+		vaddr_t addr;
+		u32 flags, bitset;
+		int clock;
+	} restart;
+	bool no_new_privs;
+	u64 start_ns;     /* monotonic */
 
 	/* futex.c: what the task waits on. */
 	struct futex_wait *futex;
