@@ -11,6 +11,7 @@
 #ifndef KERNEL_LOCK_H
 #define KERNEL_LOCK_H
 
+#include "arch/x86_64/cpu.h"
 #include "kernel/list.h"
 #include "kernel/types.h"
 
@@ -46,20 +47,23 @@ enum lock_rank {
 struct lock_class {
 	const char *name;
 	u32 rank;
-	u16 id; /* index into the per-CPU statistics */
-	u16 registered;
+	u32 unused;
 };
 #define DEFINE_LOCK_CLASS(ident, nm, rk)                                                           \
 	__attribute__((section(".lock_classes"), used, aligned(8))) struct lock_class ident = {    \
 		.name = (nm), .rank = (rk)                                                         \
 	}
 
+/* Classes are numbered by their place in the section, from 1; 0 = none. */
+extern struct lock_class __lock_classes_start[], __lock_classes_end[];
+#define MAX_LOCK_CLASSES 64
+
 /*
  * 8 bytes. class_id indexes the class table; 0 = no statistics and no rank
  * check (a zeroed lock is a valid unlocked lock). owner: CPU + 1 in debug builds.
  */
 typedef struct {
-	u32 word;
+	u32 word;     /* 0: free, whatever the kind; see lock.c */
 	u16 class_id;
 	u16 owner;
 } spinlock_t;
@@ -67,20 +71,85 @@ typedef struct {
 #define SPINLOCK_INIT { 0, 0, 0 }
 
 void spin_init(spinlock_t *l, struct lock_class *c);
+
+#ifndef HOST_TEST
+/*
+ * What the inline paths look at, in one word: 0 = queued locks and nothing to
+ * record. Otherwise everything is done in lock.c.
+ */
+extern u32 lock_mode;
+void spin_lock_full(spinlock_t *l, bool nested);
+bool spin_trylock_full(spinlock_t *l);
+void spin_unlock_full(spinlock_t *l);
+void spin_lock_queued(spinlock_t *l); /* somebody has it: wait */
+u64 spin_lock_irqsave_slow(spinlock_t *l, u64 flags);
+
+static inline bool spin_lock_fast(spinlock_t *l)
+{
+	u32 free = 0;
+
+	return __atomic_compare_exchange_n(&l->word, &free, 1, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+static inline void spin_lock(spinlock_t *l)
+{
+	if (unlikely(lock_mode))
+		spin_lock_full(l, false);
+	else if (unlikely(!spin_lock_fast(l)))
+		spin_lock_queued(l);
+}
+/* A second lock of the same rank: higher address, or the caller knows that no one takes them the other way. */
+static inline void spin_lock_nested(spinlock_t *l)
+{
+	if (unlikely(lock_mode))
+		spin_lock_full(l, true);
+	else if (unlikely(!spin_lock_fast(l)))
+		spin_lock_queued(l);
+}
+static inline bool spin_trylock(spinlock_t *l)
+{
+	return unlikely(lock_mode) ? spin_trylock_full(l) : spin_lock_fast(l);
+}
+static inline void spin_unlock(spinlock_t *l)
+{
+	if (unlikely(lock_mode))
+		spin_unlock_full(l);
+	else
+		__atomic_store_n((u8 *)&l->word, 0, __ATOMIC_RELEASE);
+}
+
+/*
+ * For locks that interrupt handlers take too. Nobody may wait for an answer
+ * from another CPU (TLB shootdown, smp_call_others) while holding one of these: that CPU may
+ * be spinning for it with interrupts off.
+ */
+static inline u64 spin_lock_irqsave(spinlock_t *l)
+{
+	u64 flags = irq_save();
+
+	if (unlikely(lock_mode) || unlikely(!spin_lock_fast(l)))
+		flags = spin_lock_irqsave_slow(l, flags);
+	return flags;
+}
+static inline void spin_unlock_irqrestore(spinlock_t *l, u64 flags)
+{
+	spin_unlock(l);
+	irq_restore(flags);
+}
+#else
 void spin_lock(spinlock_t *l);
-void spin_lock_nested(spinlock_t *l); /* a second lock of the same rank: higher address */
+void spin_lock_nested(spinlock_t *l);
 bool spin_trylock(spinlock_t *l);
 void spin_unlock(spinlock_t *l);
-bool spin_is_locked(const spinlock_t *l);
-
-/* For locks that interrupt handlers take too. */
 u64 spin_lock_irqsave(spinlock_t *l);
 void spin_unlock_irqrestore(spinlock_t *l, u64 flags);
+#endif
+bool spin_is_locked(const spinlock_t *l);
 
 /* Sleeping locks: the waiter gives up the CPU. Not in interrupts, no spinlock held. */
 struct mutex {
-	spinlock_t lock; /* guards the fields below */
-	struct task *owner;
+	u64 owner;            /* struct task * or 0, and MUTEX_* in the low bits; atomic */
+	spinlock_t lock;      /* guards waiters */
 	struct list waiters;
 	struct lock_class *class;
 };
@@ -88,15 +157,15 @@ void mutex_init(struct mutex *m, struct lock_class *c);
 void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
+bool mutex_is_locked(const struct mutex *m);
 
 /*
  * Reader/writer semaphore; fair: a waiting writer stops new readers. The reader's fast path is
  * one atomic add.
  */
 struct rwsem {
-	s64 count;       /* >0: readers; -1: writer; atomic */
+	s64 count;       /* see lock_sleep.c; atomic */
 	spinlock_t lock; /* guards waiters */
-	u32 waiting;     /* number of waiters; readers go slow when a writer waits */
 	struct list waiters;
 	struct lock_class *class;
 };
@@ -105,7 +174,9 @@ void down_read(struct rwsem *s);
 bool down_read_trylock(struct rwsem *s);
 void up_read(struct rwsem *s);
 void down_write(struct rwsem *s);
+bool down_write_trylock(struct rwsem *s);
 /* 0, or -EINTR when a fatal signal is pending. */
+int down_read_killable(struct rwsem *s);
 int down_write_killable(struct rwsem *s);
 void up_write(struct rwsem *s);
 void downgrade_write(struct rwsem *s);
@@ -123,11 +194,15 @@ static inline void lock_assert_none(void)
 }
 #endif
 
-/* /proc/lock_stat */
+/*
+ * /proc/lock_stat: one line a class. With lock.stat=1 all columns are counted; with 2 only the
+ * counts, without reading the clock. Writing anything to the file clears it.
+ */
 struct seq;
 void lock_stat_show(struct seq *s);
+void lock_stat_clear(void);
 
-/* Boot: number the classes (section .lock_classes). */
+/* Boot: after the parameters have been read, while no lock is held: lock.kind and lock.stat take effect. */
 void lock_init(void);
 
 #endif

@@ -4,8 +4,22 @@
 
 #include "kernel/types.h"
 
-/* To the serial console, in whole lines; usable in any context, from the very start. */
+/*
+ * To the serial console and the log, in whole lines, each with the time before it; usable in any
+ * context, from the very start. A missing newline at the end is added. Up to 500 characters.
+ */
 void printk(const char *fmt, ...) __printf(1, 2);
+/* The same without the time: KTAP, and what programs read. */
+void printk_raw(const char *fmt, ...) __printf(1, 2);
+/* Bytes of a terminal to the console, not mixed with the kernel's lines and not logged. */
+void console_write(const char *text, size_t len);
+
+/*
+ * Read the log from position *pos (bytes since boot; what has been overwritten is skipped) and
+ * move it on. Returns bytes, 0 at the end.
+ */
+size_t printk_ring_read(u64 *pos, char *buf, size_t size);
+u64 printk_ring_end(void);
 
 /* Once per place. */
 #define printk_once(...)                                                                           \
@@ -20,6 +34,14 @@ void printk(const char *fmt, ...) __printf(1, 2);
  * printed, leave through isa-debug-exit. A second panic inside it ends at once.
  */
 void panic(const char *fmt, ...) __printf(1, 2) __noreturn;
+/* The same from a trap: shows the registers and the stack of what was interrupted. */
+struct regs;
+void panic_regs(const struct regs *regs, const char *fmt, ...) __printf(2, 3) __noreturn;
+/* True once a panic has begun: whoever waits for other CPUs gives up. */
+bool panicking(void);
+/* Return addresses of the callers, innermost first, 0 behind the last. */
+void backtrace_save(u64 *addresses, unsigned max);
+void backtrace_print(const u64 *addresses, unsigned max);
 
 /* Cheap check, kept in release builds; and one for debug builds only. */
 #define ASSERT(c)                                                                                  \
@@ -50,6 +72,9 @@ struct selftest {
 	__attribute__((section(".selftests"), used, aligned(16))) static const struct selftest     \
 		selftest_##ident = { #ident, ident };                                              \
 	static int ident(void)
+/* In a task of its own, when the machine is up: run what selftest= asks for. With selftest_exit it does not return. */
+void selftest_run(void);
+
 #define SELFTEST_CHECK(c)                                                                          \
 	do {                                                                                       \
 		if (!(c)) {                                                                        \

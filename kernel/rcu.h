@@ -8,6 +8,7 @@
 #ifndef KERNEL_RCU_H
 #define KERNEL_RCU_H
 
+#include "arch/x86_64/percpu.h"
 #include "kernel/types.h"
 
 struct rcu_head {
@@ -32,8 +33,10 @@ static inline void rcu_read_unlock(void)
 #define rcu_dereference(p)        READ_ONCE(p)
 #define rcu_assign_pointer(p, v)  __atomic_store_n(&(p), (v), __ATOMIC_RELEASE)
 
-/* Call func(head) after a grace period, in task context (a kernel thread or softirq-like place
- * with interrupts on, no locks held), on the CPU that queued it if possible. Any context. */
+/*
+ * Call func(head) after a grace period, on the CPU that queued it, with interrupts on and no spinlock held, on its
+ * way to user mode or idle. func must not sleep. Any context but NMI.
+ */
 void call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *));
 
 /* Wait for a grace period. Sleeps. */
@@ -44,7 +47,24 @@ void rcu_barrier(void);
 
 void rcu_init(void);
 
-/* Hooks: called by the scheduler, idle loop and exit_to_user when this CPU is quiescent. */
+/*
+ * Hooks. rcu_quiescent: this CPU holds no reference just now (scheduler, exit_to_user, interrupts
+ * from user mode); interrupts off. rcu_process: the same, and run callbacks that are due; interrupts on, no lock
+ * held. rcu_needs_cpu: callbacks wait here; the idle loop asks before it sleeps.
+ */
 void rcu_quiescent(void);
+void rcu_process(void);
+
+/*
+ * An idle CPU counts as quiescent without being asked. The idle loop says when it is idle (interrupts
+ * off); an interrupt handler that may have come out of the idle loop stands between irq_enter and irq_exit.
+ */
+void rcu_idle_enter(void);
+void rcu_idle_exit(void);
+bool rcu_irq_enter(void);      /* true: it was idle; give this to */
+void rcu_irq_exit(bool idle);
+
+/* Grace periods since boot; for /proc and tests. */
+u64 rcu_completed(void);
 
 #endif

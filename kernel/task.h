@@ -21,12 +21,15 @@ struct fs;      /* kernel/file.h: cwd, umask */
 struct process; /* below */
 struct mempolicy;
 
+/* One bit each, so that a waker can name several. */
 enum task_state {
-	TASK_RUNNING,         /* running or on a run queue */
-	TASK_INTERRUPTIBLE,   /* wakes on a signal */
-	TASK_UNINTERRUPTIBLE,
-	TASK_DEAD,            /* waiting to be reaped or freed */
+	TASK_RUNNING = 0,         /* running or on a run queue */
+	TASK_INTERRUPTIBLE = 1,   /* wakes on a signal */
+	TASK_UNINTERRUPTIBLE = 2,
+	TASK_KILLABLE = 4,        /* wakes on a fatal signal */
+	TASK_DEAD = 8,            /* will not run again; waiting to be reaped or freed */
 };
+#define TASK_SLEEPING (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE | TASK_KILLABLE)
 
 /* Counters of an mm that each thread keeps for itself; the sum is exact when read (mm_counter()). */
 enum mm_counter_kind { MM_ANON, MM_FILE, MM_SHMEM, MM_TABLES, NR_MM_COUNTERS };
@@ -39,11 +42,15 @@ struct task {
 	u64 kernel_rsp; /* saved stack pointer while not running */
 	volatile int state;
 	u32 cpu;              /* whose run queue it is on or was last on */
-	bool on_cpu, on_rq;
+	bool on_cpu, on_rq;   /* on_rq: runnable and on that queue, the running task included */
 	struct list run_link;
 	struct cpumask affinity;
-	u64 slice_end;
-	int nice, policy, rt_priority;
+	u64 vruntime;         /* CPU time weighted by nice, ns; what the queue is ordered by */
+	u64 slice_start;      /* run_ns when it was last picked */
+	u64 run_ns;           /* CPU time so far */
+	u32 weight;           /* of its nice value; nice 0 = 1024 */
+	int nice, policy, rt_priority; /* set by sched_set_*() */
+	u32 work;             /* atomic; WORK_SIGNAL: what work_pending gets whenever it runs */
 	u64 last_switch_ns, user_ns, system_ns; /* CPU time; own CPU writes */
 	u64 nvcsw, nivcsw;
 	void *kstack;         /* lowest usable byte */
@@ -105,31 +112,84 @@ struct task {
 	u32 exit_code;
 	u32 refs; /* atomic; freed by RCU at 0 */
 	struct rcu_head rcu;
-	u32 rcu_depth; /* debug */
+	u32 fail_nth; /* debug: this many allocations from now one fails; own task */
+	u32 nr_held;  /* debug, lock.c: sleeping locks held; own task */
+	struct held_lock *held;
 };
 
 DECLARE_PER_CPU(struct task *, current_task);
 #define current this_cpu_read(current_task)
 
-/* Not 0: exit_to_user() has something to do. Set by timer, IPI handlers, signals. */
+/*
+ * Not 0: exit_to_user() has something to do. Other CPUs set WORK_RCU in it, so every change is one
+ * locked instruction: work_set(), work_clear().
+ */
 DECLARE_PER_CPU(u32, work_pending);
 #define WORK_RESCHED 1
-#define WORK_SIGNAL  2
+#define WORK_SIGNAL  2 /* follows current->work at each switch */
 #define WORK_RCU     4
 
-/* Scheduler (kernel/sched.c). */
-void sched_init(void);
+static inline void work_set(u32 bits)
+{
+	__asm__ __volatile__("lock orl %1, %%gs:%0" : "+m"(work_pending) : "r"(bits) : "cc", "memory");
+}
+static inline void work_clear(u32 bits)
+{
+	__asm__ __volatile__("lock andl %1, %%gs:%0"
+			     : "+m"(work_pending) : "r"(~bits) : "cc", "memory");
+}
+
+/* Life of a task structure (kernel/taskmem.c). */
+
+/*
+ * A new task: zeroed, with a kernel stack (near node), no FPU area, refs = 1, all CPUs allowed, state
+ * TASK_UNINTERRUPTIBLE, not on any queue. NULL if out of memory. The caller fills it, lets
+ * arch_task_init() prepare its first run, and calls sched_start(). The function that the first run
+ * enters calls sched_finish_switch() before all else.
+ */
+struct task *task_alloc(const char *comm, int node);
+void task_get(struct task *t);
+/* Drop a reference; with the last one the structure goes after an RCU grace period. Any context. */
+void task_put(struct task *t);
+/* Scheduler (kernel/sched.c; more for arch/ and /proc in kernel/sched.h). */
 void schedule(void);                      /* give up the CPU; returns when picked again */
 bool schedule_until(u64 deadline_ns);     /* schedule(), false if the deadline (0 = none) passed without a wake-up */
 void wake_task(struct task *t);           /* make it runnable if it sleeps; any context */
-bool wake_task_state(struct task *t, int mask_state); /* only if in that state */
-void sched_start(struct task *t);         /* first time on a run queue */
+bool wake_task_state(struct task *t, int states); /* only if it sleeps in one of these; true if so */
+void sched_start(struct task *t);         /* first time on a run queue; the queue takes a reference of its own */
 void cond_resched(void);                  /* in long loops: schedule if asked to; no lock held */
+void sched_yield(void);                   /* let everybody else on this CPU run first */
+/* -EINVAL if no online CPU is in the mask. The task leaves a forbidden CPU at once, or, running in the
+ * kernel, at its next switch. */
 int sched_set_affinity(struct task *t, const struct cpumask *mask);
-struct task *kthread_create(const char *name, void (*fn)(void *), void *arg, int cpu /* -1 = any */);
-void cpu_idle(void) __noreturn;
+void sched_set_nice(struct task *t, int nice); /* -20 .. 19 */
+/* SCHED_* as in Linux; rt_priority 1..99 for SCHED_FIFO and SCHED_RR, else 0. Caller has checked. */
+void sched_set_policy(struct task *t, int policy, int rt_priority);
 
-/* User/system time: called at each entry to and return from the kernel. */
+/* A running kernel thread; it ends when fn returns. The pointer is good while it lives. NULL: out of memory. */
+struct task *kthread_create(const char *name, void (*fn)(void *), void *arg, int cpu /* -1 = any */);
+
+/*
+ * Signals have come or gone. task_notify: t has something to look at: wake it if it sleeps in one of
+ * `states`, or make its CPU pass exit_to_user(), which then calls signal_deliver(). Any context.
+ * task_unnotify: the current task has nothing to look at any more.
+ */
+void task_notify(struct task *t, int states);
+void task_unnotify(void);
+/* Process: kernel/signal.c. signal_deliver acts on all pending and unblocked signals; before it
+ * is called task_unnotify() has been. */
+void signal_deliver(struct regs *regs);
+bool fatal_signal_pending(const struct task *t);
+
+/* Set the current task's state before it looks at what it waits for: see sched.c, "Sleeping". */
+static inline void set_current_state(int state)
+{
+	__atomic_store_n(&current->state, state, __ATOMIC_SEQ_CST);
+}
+
+/* CPU time of a task until now, ns. */
+void task_times(const struct task *t, u64 *user_ns, u64 *system_ns);
+
 bool signal_pending(const struct task *t);
 
 #endif
