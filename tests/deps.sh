@@ -57,8 +57,18 @@ else
 	exit 1
 fi
 
+log=build/packages.log
+mkdir -p build
+: >"$log"
+
+# apt-get, silent unless it fails.
 apt() {
-	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null
+	from_line=$(($(wc -l <"$log") + 1))
+	$as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null >>"$log" 2>&1 && return
+	echo "apt-get $* failed:" >&2
+	tail -n "+$from_line" "$log" | tail -n 30 >&2
+	return 1
 }
 
 # The first of the machine's own Debian mirrors.
@@ -81,7 +91,7 @@ new_qemu_offered() {
 	return 1
 }
 
-echo "Installing them."
+echo "Installing them (log: $log)."
 apt update || echo "deps.sh: apt-get update failed; going on with what is known" >&2
 
 from=
