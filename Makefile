@@ -12,7 +12,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BOOT  ?= $(if $(filter 1,$(UEFI)),uefi,bios)
 CMD   ?= pft -t 1,2,4
-export CPUS NODES MEM TOPO CPU BOOT CMD KARGS QEMU_ARGS LOG MONITOR TIMEOUT ACCEL
+export CPUS NODES MEM TOPO CPU BOOT CMD KARGS QEMU_ARGS LINUX LOG MONITOR TIMEOUT ACCEL
 
 # --- how to build ----------------------------------------------------------
 
@@ -139,6 +139,7 @@ help:
 ##   TOPO=ring-8                          one of tests/topologies instead of NODES
 ##   CPU=max                              QEMU's CPU model
 ##   BOOT=bios|uefi|pvh                   through GRUB, or by QEMU directly (fastest); UEFI=1 is BOOT=uefi
+##   BOOT=linux LINUX=FILE                the same programs on a Linux kernel, to compare
 ##   QEMU_ARGS="..." MONITOR=SOCKET       more for QEMU
 ## How:
 ##   DEBUG=1  assertions, poisoning, lock checks     LOG=FILE  keep the serial output

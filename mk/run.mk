@@ -14,20 +14,22 @@ $(ISO): $(KERNEL) $(INITRAMFS) boot/grub.cfg
 		> $(ISO).log 2>&1 || { cat $(ISO).log; rm -f $@; exit 1; }
 	$(Q)rm -rf $(ISO).dir
 
-BOOT_FILES = $(KERNEL) $(INITRAMFS) $(if $(filter pvh,$(BOOT)),,$(ISO))
+BOOT_FILES = $(KERNEL) $(INITRAMFS) $(if $(filter bios uefi,$(BOOT)),$(ISO))
 QEMU_ENV   = KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) ISO=$(ISO)
 
 .PHONY: run gdb debug
 run: $(BOOT_FILES) | build/.deps-run
 	@$(QEMU_ENV) tests/qemu.sh
 
-# Waits for the debugger: in another terminal, or by itself when there is one here.
+# QEMU in the background, stopped before the first instruction; gdb in front of it.
+# GDB_ARGS="-batch -ex ..." for scripts.
 GDB_PORT ?= 1234
 gdb: $(BOOT_FILES) | build/.deps-gdb
-	@$(QEMU_ENV) TIMEOUT=0 LOG=$(or $(LOG),$(B)/gdb.log) setsid tests/qemu.sh -S -gdb tcp:127.0.0.1:$(GDB_PORT) \
-		</dev/null >/dev/null & \
-	gdb -q -ex 'target remote 127.0.0.1:$(GDB_PORT)' -x tests/gdb/faultline.py $(KERNEL); \
-	wait
+	@$(QEMU_ENV) TIMEOUT=0 setsid tests/qemu.sh -S -gdb tcp:127.0.0.1:$(GDB_PORT) \
+		</dev/null >$(or $(LOG),$(B)/gdb.log) 2>&1 & qemu=$$!; \
+	echo "Serial output: $(or $(LOG),$(B)/gdb.log). Commands: help fl"; \
+	gdb -q $(KERNEL) -x tests/gdb/faultline.py -ex 'target remote 127.0.0.1:$(GDB_PORT)' $(GDB_ARGS); \
+	kill -- -$$qemu 2>/dev/null; wait
 
 # Every interrupt, exception and CPU reset, as QEMU sees it.
 debug: $(BOOT_FILES) | build/.deps-run

@@ -5,7 +5,8 @@
 #
 # In the environment (the Makefile sets the files):
 #   KERNEL ISO INITRAMFS   what to boot
-#   BOOT                   bios, uefi (both by GRUB from ISO), or pvh (QEMU loads KERNEL)
+#   BOOT                   bios, uefi (both by GRUB from ISO), pvh (QEMU loads KERNEL),
+#                          or linux (QEMU loads LINUX, a bzImage, for comparison)
 #   CPUS NODES MEM TOPO CPU   the machine: see machine.sh
 #   CMD                    programs for init: "prog args; prog args"
 #   KARGS                  more kernel parameters
@@ -56,6 +57,9 @@ args+=(-chardev "$console" -serial chardev:console)
 case $BOOT in
 	pvh)
 		args+=(-kernel "$KERNEL" -initrd "$INITRAMFS") ;;
+	linux)
+		args+=(-kernel "${LINUX:?LINUX= names a bzImage}" -initrd "$INITRAMFS"
+			-append "console=ttyS0 quiet panic=-1 $(cat "$work/cmdline")") ;;
 	bios)
 		args+=(-cdrom "$ISO" -boot d) ;;
 	uefi)
@@ -66,7 +70,7 @@ case $BOOT in
 		args+=(-drive "if=pflash,format=raw,unit=0,readonly=on,file=/usr/share/OVMF/OVMF_CODE$suffix.fd"
 			-drive "if=pflash,format=raw,unit=1,file=$work/vars.fd" -cdrom "$ISO") ;;
 	*)
-		say "BOOT is bios, uefi or pvh, not $BOOT"; exit 64 ;;
+		say "BOOT is bios, uefi, pvh or linux, not $BOOT"; exit 64 ;;
 esac
 
 # QEMU gets its own stdin back: without a terminal nothing must wait for one.

@@ -4,10 +4,10 @@
  *   run="pft -t 1,2; sh -c 'echo done'"
  *
  * Commands are separated by ';', words by blanks; single and double quotes
- * hold a word together. Programs are looked for in /bin and /tests. Each runs in a
- * session of its own with the console as its terminal. All are run, and
- * the status is 0 if all succeeded, else that of the first that did not
- * (128 + signal if it was killed, 127 if there is no such program).
+ * hold a word together. Programs are looked for in /bin and /tests. Each runs
+ * as the foreground job of the console. All are run, and the status is 0 if
+ * all succeeded, else that of the first that did not (128 + signal if it was
+ * killed, 127 if there is no such program).
  *
  * Faultline hands the string over as argv[1] and passes PID 1's exit status
  * on to whoever started the machine. The same initramfs boots Linux too: then
@@ -41,6 +41,10 @@
 static char *const environment[] = {
 	"PATH=/bin:/tests", "HOME=/root", "TERM=linux", "USER=root", "SHELL=/bin/sh", NULL,
 };
+
+/* The console is this session's terminal. (A session for each program would not do: when its leader ends,
+ * Linux throws away what the terminal has not sent yet.) */
+static bool has_terminal;
 
 static bool on_faultline(void)
 {
@@ -156,14 +160,24 @@ static int next_command(char **text, char *words[MAX_WORDS])
 	return count;
 }
 
+/* Make `child` (0: the caller) a process group of its own, the one that the terminal belongs to. */
+static void give_terminal(pid_t child)
+{
+	if (!has_terminal)
+		return;
+	setpgid(child, child);
+	tcsetpgrp(0, child ? child : getpid());
+}
+
 static void execute(char **words)
 {
 	static const char *const path[] = { "/bin/", "/tests/" };
 	char file[512];
 	int error = ENOENT;
 
-	setsid();
-	ioctl(0, TIOCSCTTY, 0);
+	give_terminal(0);
+	signal(SIGTTOU, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
 	if (strchr(words[0], '/')) {
 		execve(words[0], words, environment);
 		error = errno;
@@ -192,6 +206,7 @@ static int run(char **words)
 	}
 	if (child == 0)
 		execute(words);
+	give_terminal(child);
 
 	do {
 		ended = waitpid(-1, &status, 0);
@@ -200,6 +215,8 @@ static int run(char **words)
 			return 126;
 		}
 	} while (ended != child);
+	if (has_terminal)
+		tcsetpgrp(0, getpgrp());
 
 	if (WIFSIGNALED(status)) {
 		result = 128 + WTERMSIG(status);
@@ -252,10 +269,13 @@ int main(int argc, char **argv)
 
 	if (first) {
 		signal(SIGINT, SIG_IGN);
+		signal(SIGTTOU, SIG_IGN);
 		mount_if_missing("proc", "/proc", "/proc/self");
 		mount_if_missing("sysfs", "/sys", "/sys/devices");
 		mount_if_missing("devtmpfs", "/dev", "/dev/null");
 		open_console();
+		setsid();
+		has_terminal = ioctl(0, TIOCSCTTY, 0) == 0;
 		if (!text)
 			text = run_from_cmdline();
 	}
