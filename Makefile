@@ -7,6 +7,12 @@
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 
 # --- what to run -----------------------------------------------------------
 
@@ -64,12 +70,15 @@ iso: $(ISO)
 
 # --- packages --------------------------------------------------------------
 
+# What is built waits for the packages of what it is built for, so that they come in one go.
+NEED := $(firstword $(filter test bench gdb,$(MAKECMDGOALS)) $(if $(filter run debug,$(MAKECMDGOALS)),run) build)
+
 # Any change of installed packages makes the stamp old, and the check run again.
 build/.deps-%: tests/deps.sh $(wildcard /var/lib/dpkg/status)
 	@mkdir -p $(@D)
 	@tests/deps.sh $* && touch $@
 
-build/uapi/$(notdir $(lastword $(CC))): | build/.deps-build
+build/uapi/$(notdir $(lastword $(CC))): | build/.deps-$(NEED)
 	@mkdir -p build/uapi
 	@ln -sfn /usr/include/linux build/uapi/linux
 	@ln -sfn /usr/include/asm-generic build/uapi/asm-generic
@@ -93,7 +102,7 @@ $(B)/%.o: %.c $(B)/.flags | build/uapi/$(notdir $(lastword $(CC)))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(KCFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-$(B)/%.asm.o: %.asm $(B)/.flags | build/.deps-build
+$(B)/%.asm.o: %.asm $(B)/.flags | build/.deps-$(NEED)
 	$(call say,NASM,$<)
 	@mkdir -p $(@D)
 	$(Q)$(NASM) $(KASFLAGS) -MD $(@:.o=.d) -MP $< -o $@

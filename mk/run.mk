@@ -18,13 +18,13 @@ BOOT_FILES = $(KERNEL) $(INITRAMFS) $(if $(filter bios uefi,$(BOOT)),$(ISO))
 QEMU_ENV   = KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) ISO=$(ISO)
 
 .PHONY: run gdb debug
-run: $(BOOT_FILES) | build/.deps-run
+run: $(BOOT_FILES) | build/.deps-$(NEED)
 	@$(QEMU_ENV) tests/qemu.sh
 
 # QEMU in the background, stopped before the first instruction; gdb in front of it.
 # GDB_ARGS="-batch -ex ..." for scripts.
 GDB_PORT ?= 1234
-gdb: $(BOOT_FILES) | build/.deps-gdb
+gdb: $(BOOT_FILES) | build/.deps-$(NEED)
 	@$(QEMU_ENV) TIMEOUT=0 setsid tests/qemu.sh -S -gdb tcp:127.0.0.1:$(GDB_PORT) \
 		</dev/null >$(or $(LOG),$(B)/gdb.log) 2>&1 & qemu=$$!; \
 	echo "Serial output: $(or $(LOG),$(B)/gdb.log). Commands: help fl"; \
@@ -32,7 +32,7 @@ gdb: $(BOOT_FILES) | build/.deps-gdb
 	kill -- -$$qemu 2>/dev/null; wait
 
 # Every interrupt, exception and CPU reset, as QEMU sees it.
-debug: $(BOOT_FILES) | build/.deps-run
+debug: $(BOOT_FILES) | build/.deps-$(NEED)
 	@$(QEMU_ENV) tests/qemu.sh -d int,cpu_reset,guest_errors -D $(B)/qemu.log; \
 	status=$$?; echo "QEMU's log: $(B)/qemu.log"; exit $$status
 
@@ -40,7 +40,7 @@ debug: $(BOOT_FILES) | build/.deps-run
 
 # Most cases boot the debug build, with its checks; some the release build.
 .PHONY: test test-build
-test-build: | build/.deps-test
+test-build: | build/.deps-$(NEED)
 	@$(MAKE) --no-print-directory DEBUG= UEFI= EXTRA= iso
 	@$(MAKE) --no-print-directory DEBUG=1 UEFI= EXTRA= iso
 
