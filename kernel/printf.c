@@ -176,7 +176,9 @@ int kvsnprintf(char *buf, size_t size, const char *fmt, va_list args)
 			fmt++;
 			if (*fmt == '*') {
 				fmt++;
-				spec.precision = MAX(va_arg(args, int), -1);
+				spec.precision = va_arg(args, int);
+				if (spec.precision < 0) /* as if none were given */
+					spec.precision = -1;
 			} else {
 				spec.precision = read_int(&fmt);
 			}
