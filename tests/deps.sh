@@ -1,6 +1,6 @@
 #!/bin/sh
 # Bring the distribution's packages that a target needs.
-# usage: deps.sh build|run|test|bench|gdb
+# usage: deps.sh build|run|unit|test|bench|gdb
 #
 # Missing ones are named and installed with apt-get, as root or by sudo. Where
 # that cannot be, the list is printed and the build stops.
@@ -12,6 +12,7 @@ run="$build qemu-system-x86 ovmf"
 case $1 in
 	build) want=$build ;;
 	run)   want=$run ;;
+	unit)  want="$build clang libclang-rt-dev" ;;
 	test)  want="$run python3 clang libclang-rt-dev" ;;
 	bench) want="$run python3 gnuplot-nox libglib2.0-dev pkg-config" ;;
 	gdb)   want="$run gdb" ;;
