@@ -264,7 +264,7 @@ int main(int argc, char **argv)
 {
 	bool first = getpid() == 1, faultline = on_faultline();
 	char standard[] = "pft -t 1,2,4", shell[] = "sh";
-	char *text = argc > 1 ? argv[1] : NULL;
+	char *text = NULL;
 	int status;
 
 	if (first) {
@@ -276,9 +276,11 @@ int main(int argc, char **argv)
 		open_console();
 		setsid();
 		has_terminal = ioctl(0, TIOCSCTTY, 0) == 0;
-		if (!text)
+		if (!faultline) /* whose argv[1] is any word that Linux does not know */
 			text = run_from_cmdline();
 	}
+	if (!text && argc > 1)
+		text = argv[1];
 	if (!text || !*text)
 		text = isatty(0) ? shell : standard;
 
