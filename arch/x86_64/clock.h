@@ -8,6 +8,9 @@
 #include "kernel/types.h"
 
 void clock_init(void);           /* boot CPU: pick the source, calibrate the APIC timer */
+
+/* Boot CPU, once timers work: for counters that wrap. */
+void clock_keepalive_start(void);
 u64 clock_ns(void);              /* CLOCK_MONOTONIC; any context */
 u64 clock_realtime_offset(void); /* CLOCK_REALTIME - CLOCK_MONOTONIC in ns; from the RTC at boot */
 void clock_set_realtime_offset(u64 ns);

@@ -105,6 +105,15 @@ int kernel_map(u64 va, phys_t pa, u64 size, u64 bits);
 /* Undo kernel_map; flushes all CPUs. Tables stay. */
 void kernel_unmap(u64 va, u64 size);
 
+/* The same without the flush: the range is not used again before a tlb_flush_kernel(). */
+void kernel_unmap_noflush(u64 va, u64 size);
+
+/* Physical address that a mapped kernel address (by kernel_map()) stands for. */
+phys_t kernel_lookup(u64 va);
+
+/* Boot: from now on tables come from the frame allocator; right after mm_init(). */
+void paging_use_frames(void);
+
 /* Root table of the kernel alone: what idle CPUs run on. */
 extern phys_t kernel_root;
 

@@ -26,4 +26,10 @@ void smp_call_others(void (*fn)(void *), void *arg);
 /* Stop all other CPUs for good (panic): NMI, halt. Never waits long. */
 void smp_stop_others(void);
 
+/* VEC_CALL. */
+void smp_call_serve(void);
+
+/* For the NMI handler: this CPU is to halt. */
+bool smp_stop_requested(void);
+
 #endif

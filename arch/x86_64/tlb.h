@@ -11,6 +11,7 @@
 #ifndef ARCH_TLB_H
 #define ARCH_TLB_H
 
+#include "arch/x86_64/percpu.h"
 #include "kernel/cpumask.h"
 #include "kernel/types.h"
 
@@ -30,5 +31,17 @@ void tlb_flush_all_local(void); /* non-global entries and paging-structure cache
  * interrupts on or off. Counts in the per-CPU counters tlb_ipis_sent, tlb_flushes.
  */
 void tlb_shootdown(const struct cpumask *mask, vaddr_t start, vaddr_t end, bool tables);
+
+/*
+ * Every CPU forgets all translations, global entries included: after kernel_unmap_noflush().
+ * No spinlock held that is taken with interrupts off.
+ */
+void tlb_flush_kernel(void);
+
+/* VEC_TLB, and whoever waits for other CPUs with interrupts off: answer requests. */
+void tlb_serve(void);
+
+DECLARE_PER_CPU(u64, tlb_ipis_sent); /* shootdown interrupts that this CPU sent */
+DECLARE_PER_CPU(u64, tlb_flushes);   /* requests of others, and its own, that it carried out */
 
 #endif

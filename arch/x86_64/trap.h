@@ -14,6 +14,12 @@ struct regs {
 	u64 rip, cs, rflags, rsp, ss; /* pushed by the hardware */
 };
 
+#define RFLAGS_ONE (1UL << 1) /* always 1 */
+#define RFLAGS_TF  (1UL << 8)
+#define RFLAGS_IF  (1UL << 9)
+/* What a program may have as it likes: CF PF AF ZF SF TF DF OF RF AC ID. */
+#define RFLAGS_USER 0x250dd5UL
+
 #define KERNEL_CS 0x08
 #define KERNEL_DS 0x10
 #define USER_DS   0x23 /* SYSRET wants SS = base + 8, CS = base + 16 */
@@ -23,6 +29,24 @@ static inline bool regs_user(const struct regs *r)
 {
 	return r->cs & 3;
 }
+
+/* Exceptions: SDM vol. 3, table 7-1. */
+enum {
+	TRAP_DE = 0,
+	TRAP_DB = 1,
+	TRAP_NMI = 2,
+	TRAP_BP = 3,
+	TRAP_OF = 4,
+	TRAP_UD = 6,
+	TRAP_DF = 8,
+	TRAP_NP = 11,
+	TRAP_SS = 12,
+	TRAP_GP = 13,
+	TRAP_MF = 16,
+	TRAP_AC = 17,
+	TRAP_MC = 18,
+	TRAP_XM = 19,
+};
 
 /* Fixed interrupt vectors. */
 enum {
@@ -47,6 +71,9 @@ enum {
 void trap_handle(struct regs *regs);
 void syscall_handle(struct regs *regs);
 void exit_to_user(struct regs *regs);
+
+/* A fault of the current task becomes a signal (kernel/signal.h). */
+void send_fault_signal(int signo, int code, u64 addr, u32 trapno, u64 error);
 
 /*
  * Resolve a page fault at addr (CR2, already read) with the hardware's error

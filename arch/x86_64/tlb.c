@@ -1,0 +1,172 @@
+/*
+ * TLB shootdown: see tlb.h.
+ *
+ * Each CPU has one request of its own to fill, and a set of the CPUs that want something
+ * from it:
+ *
+ *	initiator                           target (VEC_TLB, or while it waits itself)
+ *	fill own request, pending = count
+ *	set own bit in each target's set ─→ take a word of the set, for each bit in it:
+ *	send an interrupt to those whose        read that CPU's request, flush,
+ *	    word was empty                      pending--
+ *	flush here
+ *	wait for pending == 0, serving
+ *	    one's own set meanwhile
+ *
+ * The bit in the target's set is a locked operation, after the request is filled and before it
+ * is read. If the word was not empty, somebody has sent an interrupt for it that has not been
+ * acted on yet: taking the word happens after, and finds our bit too. Nothing is allocated and no
+ * lock is taken, so any number of CPUs can shoot at each other.
+ *
+ * A CPU that spins for a lock with interrupts off does not answer. So nobody may shoot
+ * while holding a lock that is taken with interrupts off.
+ */
+#include "arch/x86_64/tlb.h"
+
+#include "arch/x86_64/cpu.h"
+#include "arch/x86_64/irq.h"
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/trap.h"
+#include "kernel/printk.h"
+
+/* From so many pages on, reloading CR3 is cheaper than one INVLPG each. */
+#define MAX_SINGLE_PAGES 33
+
+#define EVERYTHING (~0UL)
+
+enum flush_kind { FLUSH_RANGE, FLUSH_ALL, FLUSH_KERNEL };
+
+struct tlb_request {
+	vaddr_t start, end;
+	u32 kind;    /* enum flush_kind */
+	u32 pending; /* atomic: targets that have not answered */
+};
+
+static DEFINE_PER_CPU(struct tlb_request, tlb_request) __cacheline; /* own CPU fills, others read while pending */
+static DEFINE_PER_CPU(struct cpumask, tlb_wanted) __cacheline;      /* by whom; atomic */
+
+DEFINE_PER_CPU(u64, tlb_ipis_sent);
+DEFINE_PER_CPU(u64, tlb_flushes);
+
+void tlb_flush_all_local(void)
+{
+	u64 root;
+
+	__asm__ __volatile__("mov %%cr3, %0; mov %0, %%cr3" : "=r"(root)::"memory");
+}
+
+/* Global entries go too when CR4.PGE changes: SDM vol. 3, 5.10.4.1. */
+static void flush_kernel_local(void)
+{
+	u64 flags = irq_save(), cr4;
+
+	if (!cpu_features.pge) {
+		tlb_flush_all_local();
+	} else {
+		__asm__ __volatile__("mov %%cr4, %0" : "=r"(cr4));
+		__asm__ __volatile__("mov %0, %%cr4" ::"r"(cr4 & ~(1UL << 7)) : "memory");
+		__asm__ __volatile__("mov %0, %%cr4" ::"r"(cr4) : "memory");
+	}
+	irq_restore(flags);
+}
+
+static void flush_local(const struct tlb_request *r)
+{
+	switch (r->kind) {
+	case FLUSH_RANGE:
+		for (vaddr_t va = r->start; va < r->end; va += PAGE_SIZE)
+			tlb_flush_page_local(va);
+		break;
+	case FLUSH_ALL:
+		tlb_flush_all_local();
+		break;
+	case FLUSH_KERNEL:
+		flush_kernel_local();
+		break;
+	}
+	this_cpu_inc(tlb_flushes);
+}
+
+void tlb_serve(void)
+{
+	struct cpumask *wanted = this_cpu_ptr(tlb_wanted);
+
+	for (u32 i = 0; i <= (num_cpus - 1) / 64; i++) {
+		u64 word;
+
+		if (!READ_ONCE(wanted->bits[i]))
+			continue;
+		for (word = atomic_xchg(&wanted->bits[i], 0); word; word &= word - 1) {
+			u32 cpu = i * 64 + (u32)__builtin_ctzl(word);
+			struct tlb_request *r = per_cpu_ptr(tlb_request, cpu);
+
+			flush_local(r);
+			atomic_sub(&r->pending, 1);
+		}
+	}
+}
+
+/* Carry out this CPU's request on the CPUs in mask. */
+static void shoot(const struct cpumask *mask, struct tlb_request *r)
+{
+	u32 self = this_cpu(), count = 0;
+	u32 words = (num_cpus - 1) / 64 + 1;
+	bool here = cpumask_test(mask, self);
+	struct cpumask targets;
+
+	for (u32 i = 0; i < words; i++) {
+		targets.bits[i] = READ_ONCE(mask->bits[i]) & cpus_online.bits[i];
+		if (i == self / 64)
+			targets.bits[i] &= ~(1UL << self % 64);
+		count += (u32)__builtin_popcountl(targets.bits[i]);
+	}
+	if (count) {
+		__atomic_store_n(&r->pending, count, __ATOMIC_SEQ_CST);
+		for (u32 i = 0; i < words; i++) {
+			for (u64 w = targets.bits[i]; w; w &= w - 1) {
+				u32 cpu = i * 64 + (u32)__builtin_ctzl(w);
+				u64 *word = &per_cpu_ptr(tlb_wanted, cpu)->bits[self / 64];
+
+				if (__atomic_fetch_or(word, 1UL << self % 64, __ATOMIC_SEQ_CST))
+					continue;
+				send_ipi(cpu, VEC_TLB);
+				this_cpu_inc(tlb_ipis_sent);
+			}
+		}
+	}
+	if (here)
+		flush_local(r);
+	while (count && __atomic_load_n(&r->pending, __ATOMIC_ACQUIRE)) {
+		tlb_serve();
+		/* CPUs that a panic has stopped will not answer. */
+		if (unlikely(panicking()))
+			break;
+		cpu_relax();
+	}
+}
+
+void tlb_shootdown(const struct cpumask *mask, vaddr_t start, vaddr_t end, bool tables)
+{
+	struct tlb_request *r = this_cpu_ptr(tlb_request);
+
+	/* The caller's changes to the entries come before the mask is read. */
+	smp_mb();
+	r->start = start;
+	r->end = end;
+	r->kind = FLUSH_RANGE;
+	if (tables || end == EVERYTHING || end - start > MAX_SINGLE_PAGES * PAGE_SIZE)
+		r->kind = FLUSH_ALL;
+	shoot(mask, r);
+}
+
+void tlb_flush_kernel(void)
+{
+	struct tlb_request *r = this_cpu_ptr(tlb_request);
+
+	smp_mb();
+	r->start = 0;
+	r->end = EVERYTHING;
+	r->kind = FLUSH_KERNEL;
+	cpumask_test(&cpus_online, this_cpu()) ? shoot(&cpus_online, r) : flush_local(r);
+}
