@@ -31,5 +31,6 @@ phys_t bootmem_alloc(u64 size, u64 align, int node, u64 limit);
 /* Highest usable physical address + 1; and the usable ranges as reported, sorted. */
 u64 bootmem_top(void);
 const struct mem_range *bootmem_ranges(unsigned *count);
+const struct mem_range *bootmem_avail(unsigned *count); /* still free */
 
 #endif

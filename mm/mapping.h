@@ -21,7 +21,6 @@ struct mapping {
 	spinlock_t lock; /* guards the tree and page->mapping */
 	u32 refs;        /* atomic */
 	void *tree;      /* root of the index tree; RCU */
-	u32 tree_height;
 	bool shm_destroyed;
 	u32 seals;       /* F_SEAL_* */
 	struct mutex i_mmap_lock; /* guards i_mmap */
@@ -44,6 +43,12 @@ struct page *mapping_find(struct mapping *m, u64 index);
  */
 struct page *mapping_get_page(struct mapping *m, u64 index, bool overwrite);
 
+/* The same with flags of page_alloc(): ALLOC_NOWAIT for faults that may not sleep. */
+struct page *mapping_make_page(struct mapping *m, u64 index, unsigned flags);
+
+/* Drop frames beyond the end of file that a write which failed has made. */
+void mapping_trim(struct mapping *m);
+
 /* Set the size; shrinking zaps and frees all beyond, clears the rest of the last page. Sleeps. */
 void mapping_truncate(struct mapping *m, u64 new_size);
 /* Free the whole pages in [start, end) bytes, clear partial ones (FALLOC_FL_PUNCH_HOLE). Sleeps. */
@@ -62,5 +67,7 @@ long mapping_read_kernel(struct mapping *m, u64 pos, void *buf, size_t n);
 long mapping_write_kernel(struct mapping *m, u64 pos, const void *buf, size_t n);
 
 #define MAX_FILE_SIZE 0x7fffffffffffffffUL
+
+void mapping_init(void);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef MM_MM_H
 #define MM_MM_H
 
+#include "arch/x86_64/cpu.h"
 #include "arch/x86_64/trap.h"
 #include "kernel/cpumask.h"
 #include "kernel/lock.h"
@@ -25,9 +26,12 @@ struct mm {
 	struct rwsem lock;       /* vm.mmap_lock=rwsem: faults read; all changes of areas write */
 	struct area *areas[AREA_MAX_HEIGHT]; /* skip list heads: written under lock, read under RCU */
 	u32 nr_areas;            /* lock */
+	u32 area_height;         /* highest level in use; written under lock, only grows */
+	u32 area_seed;           /* of the skip list's heights; lock */
 
 	/* Layout: lock. */
 	vaddr_t mmap_base, brk_start, brk;
+	vaddr_t map_hint;        /* address selection starts below */
 	vaddr_t arg_start, arg_end, env_start, env_end;
 	vaddr_t stack_start, code_start, code_end, data_start, data_end;
 	u64 total_pages, locked_pages, data_pages, stack_pages; /* pages of address space, by kind */
@@ -104,6 +108,19 @@ struct futex_key {
 int mm_futex_key(vaddr_t addr, bool shared, bool write, struct futex_key *key);
 void futex_key_put(struct futex_key *key);
 
+/*
+ * Count pages: a thread of the mm in its own struct task, so no cache line is
+ * shared; anybody else in the mm's base, atomically.
+ */
+static inline void mm_count(struct mm *mm, enum mm_counter_kind kind, s64 n)
+{
+	struct task *t = current;
+
+	if (likely(t->mm == mm))
+		t->mm_counter[kind] += n;
+	else
+		atomic_add(&mm->counter[kind], n);
+}
 /* Exact sums over the mm and its threads. Pages; MM_TABLES: page-table pages. */
 s64 mm_counter(struct mm *mm, enum mm_counter_kind kind);
 u64 mm_rss(struct mm *mm);

@@ -77,7 +77,7 @@ struct page {
 		};
 		struct ptpage pt; /* PG_TABLE */
 	};
-};
+} __cacheline;
 static_assert(sizeof(struct page) == 64, "one cache line a frame");
 
 #ifndef HOST_TEST
@@ -159,5 +159,7 @@ void pcp_drain_all(void);   /* every CPU's lists go back to the buddy allocator;
 
 /* Boot: node descriptors, vmemmap, buddy; takes over all bootmem. */
 void frames_init(void);
+/* Boot data that is not needed any more (the initramfs): give its whole frames to the allocator. */
+void frames_release(u64 start, u64 end);
 
 #endif

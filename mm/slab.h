@@ -24,6 +24,10 @@ size_t ksize(const void *p);
 void slab_init(void);
 struct seq;
 void slab_show(struct seq *s); /* /proc/slabinfo */
-u64 slab_frames(void);
+u64 slab_frames(void);  /* frames that hold objects */
+u64 slab_objects(void); /* objects in use, all caches */
+/* Give free objects and slabs back; number of frames freed. Sleeps. */
+u64 slab_shrink(void);
+void slab_cpu_init(void);
 
 #endif

@@ -35,7 +35,23 @@ typedef struct {
 #define PTE_NX     (1UL << 63)
 #define PTE_ADDR   0x000ffffffffff000UL
 /* Bits 9-11 and 52-58 are the kernel's own. */
-#define PTE_SPECIAL (1UL << 9) /* the shared zero frame: neither counted nor freed */
+#define PTE_SPECIAL  (1UL << 9)  /* the shared zero frame: neither counted nor freed */
+#define PTE_PROTNONE (1UL << 10) /* maps a frame, but P is clear: PROT_NONE */
+
+/* Is there something in the entry at all? Not-present ones with bits are PTE_PROTNONE. */
+static inline bool pte_none(pte_t e)
+{
+	return e.v == 0;
+}
+static inline phys_t pte_phys(pte_t e)
+{
+	return PHYS(e.v & PTE_ADDR);
+}
+/* An upper entry that points to a table (else empty or a huge page). */
+static inline bool pte_is_table(pte_t e)
+{
+	return (e.v & (PTE_P | PTE_HUGE)) == PTE_P;
+}
 
 /* NX where the CPU has it, else 0; set once at boot. */
 extern u64 pte_nx;

@@ -1,0 +1,46 @@
+/*
+ * Batched unmapping: what was taken out of page tables is collected here, then
+ * the TLBs are flushed once, and only then are frames and tables let go.
+ *
+ *   clear entries (page-table lock) → flush every CPU that has the address
+ *   space loaded → free frames; free tables after an RCU grace period more
+ */
+#ifndef MM_GATHER_H
+#define MM_GATHER_H
+
+#include "mm/ptpage.h"
+
+#define GATHER_PAGES 64
+
+struct gather {
+	struct mm *mm;
+	vaddr_t start, end; /* range to flush; start > end: nothing yet */
+	bool tables;        /* tables were unlinked: paging-structure caches too */
+	bool nobody;        /* the mm has no users: no TLB can hold anything */
+	u32 nr;
+	struct page *alone;  /* private frames nobody else has, linked through link.next */
+	struct page *unlinked; /* tables, linked through pt.rcu.next */
+	struct page *shared[GATHER_PAGES]; /* frames others may hold too */
+};
+
+void gather_begin(struct gather *g, struct mm *mm);
+/* An entry that mapped va is gone or lost permissions. */
+static inline void gather_flush_addr(struct gather *g, vaddr_t va)
+{
+	if (va < g->start)
+		g->start = va;
+	if (va + PAGE_SIZE > g->end)
+		g->end = va + PAGE_SIZE;
+}
+/* Drop the reference and map count of a frame that an entry mapped, after the flush.
+ * True: the batch is full; the caller unlocks and calls gather_flush(). */
+bool gather_page(struct gather *g, struct page *p);
+void gather_table(struct gather *g, struct page *table);
+/* Flush now and let go of everything so far. No page-table lock held. */
+void gather_flush(struct gather *g);
+void gather_end(struct gather *g);
+
+/* Flush a range of an mm's translations everywhere, now. May be called under a page-table lock. */
+void mm_flush(struct mm *mm, vaddr_t start, vaddr_t end);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * Per-CPU lists of free frames (vm.pcp): most allocations and frees touch only
+ * this CPU's cache lines and take no lock. A list holds frames of the CPU's own
+ * node only (for a node without memory: of the nearest one), linked through
+ * link.next; frames of other nodes go straight to their zone.
+ *
+ * Owner: only the CPU itself touches its list, from tasks, never from interrupt
+ * handlers. To empty the list of another CPU, an IPI handler there moves the
+ * chain to `outbox`; if it interrupted the owner in the middle (busy), it leaves
+ * the list alone and says so, and the asker asks again. So the fast path needs
+ * neither lock nor disabled interrupts.
+ */
+#include "arch/x86_64/cpu.h"
+#include "arch/x86_64/smp.h"
+#include "kernel/printk.h"
+#include "kernel/string.h"
+#include "mm/node.h"
+#include "mm/policy.h"
+#include "mm/zone.h"
+
+#define PCP_BATCH 32
+#define PCP_HIGH  (6 * PCP_BATCH)
+
+struct pcp {
+	struct page *head; /* through link.next */
+	u32 count;
+	u32 busy; /* set while the owner changes the list; read by the handler on the same CPU */
+	struct page *outbox;
+	bool missed;
+	s32 node;
+} __cacheline;
+
+static DEFINE_PER_CPU(struct pcp, pcp);
+
+static struct page *pop(struct pcp *l)
+{
+	struct page *p = l->head;
+
+	l->head = (struct page *)p->link.next;
+	l->count--;
+	return p;
+}
+
+static void push(struct pcp *l, struct page *p)
+{
+	p->type = PG_PCP;
+	p->link.next = (struct list *)l->head;
+	l->head = p;
+	l->count++;
+}
+
+static __noinline void refill(struct pcp *l, bool reserve)
+{
+	struct zone *z = zones[l->node];
+
+	spin_lock(&z->lock);
+	for (unsigned i = 0; i < PCP_BATCH; i++) {
+		struct page *p = zone_take(z, 0, reserve && i == 0);
+		if (!p)
+			break;
+		push(l, p);
+	}
+	spin_unlock(&z->lock);
+}
+
+static __noinline void drain(struct pcp *l, unsigned n)
+{
+	struct zone *z = zones[l->node];
+
+	spin_lock(&z->lock);
+	while (n-- && l->head) {
+		struct page *p = pop(l);
+		p->type = PG_RESERVED;
+		zone_give(z, p, 0);
+	}
+	spin_unlock(&z->lock);
+}
+
+int pcp_node(void)
+{
+	return this_cpu_ptr(pcp)->node;
+}
+
+struct page *pcp_take(bool reserve)
+{
+	struct pcp *l = this_cpu_ptr(pcp);
+	struct page *p = NULL;
+
+	l->busy = 1;
+	barrier();
+	if (unlikely(!l->head))
+		refill(l, reserve);
+	if (likely(l->head))
+		p = pop(l);
+	barrier();
+	l->busy = 0;
+	return p;
+}
+
+bool pcp_give(struct page *p)
+{
+	struct pcp *l = this_cpu_ptr(pcp);
+
+	if (p->node != l->node)
+		return false;
+	l->busy = 1;
+	barrier();
+	push(l, p);
+	if (unlikely(l->count > PCP_HIGH))
+		drain(l, PCP_BATCH);
+	barrier();
+	l->busy = 0;
+	return true;
+}
+
+/* In interrupt context on the CPU whose list it is. */
+static void collect(void *unused)
+{
+	struct pcp *l = this_cpu_ptr(pcp);
+
+	l->missed = l->busy;
+	if (l->busy || l->outbox)
+		return;
+	l->outbox = l->head;
+	l->head = NULL;
+	l->count = 0;
+}
+
+void pcp_drain_all(void)
+{
+	static struct mutex drain_lock = { .waiters = LIST_INIT(drain_lock.waiters) };
+	bool again = true;
+
+	mutex_lock(&drain_lock);
+	while (again) {
+		u64 flags = irq_save();
+
+		collect(NULL);
+		irq_restore(flags);
+		smp_call_others(collect, NULL);
+		again = false;
+		for_each_cpu(cpu, &cpus_online) {
+			struct pcp *l = per_cpu_ptr(pcp, cpu);
+			struct page *chain = atomic_xchg(&l->outbox, NULL);
+
+			again |= l->missed;
+			while (chain) {
+				struct page *p = chain;
+				struct zone *z = zones[p->node];
+
+				chain = (struct page *)p->link.next;
+				p->type = PG_RESERVED;
+				spin_lock(&z->lock);
+				zone_give(z, p, 0);
+				spin_unlock(&z->lock);
+			}
+		}
+	}
+	mutex_unlock(&drain_lock);
+}
+
+u64 pcp_frames(int node)
+{
+	u64 n = 0;
+
+	for_each_cpu(cpu, &cpus_online) {
+		struct pcp *l = per_cpu_ptr(pcp, cpu);
+		if (node == NO_NODE || l->node == node)
+			n += READ_ONCE(l->count);
+	}
+	return n;
+}
+
+/* Each CPU as it starts, with cpu_node set; its area may hold a copy of another CPU's list. */
+void pcp_init(void)
+{
+	struct pcp *l = this_cpu_ptr(pcp);
+
+	memset(l, 0, sizeof *l);
+	l->node = node_fallback[this_node()][0];
+}

@@ -1,0 +1,25 @@
+/*
+ * Both sides of every experiment: the boot parameters that choose between the
+ * old and the new way of each mechanism. The table is in policy.c; each value
+ * is looked at in one function of the mechanism's own file.
+ */
+#ifndef MM_POLICY_H
+#define MM_POLICY_H
+
+#include "kernel/types.h"
+
+enum { PTL_MM, PTL_PTE, PTL_SPLIT };
+enum { MMAP_LOCK_RWSEM, MMAP_LOCK_VMA };
+enum { QUICKLIST_OFF, QUICKLIST_ANY, QUICKLIST_NODE };
+enum { PCP_OFF, PCP_ON };
+
+extern int vm_ptl;       /* one lock per mm; one per PTE table; PTE and PMD tables */
+extern int vm_mmap_lock; /* one reader/writer lock per mm; areas checked under RCU */
+extern int vm_quicklist; /* page-table pages: allocator; per-CPU list; list of local pages only */
+extern int vm_pcp;       /* per-CPU lists of free frames */
+
+/* Below so many CPUs vm.ptl=split acts like mm, as the kernels of 2013 did. */
+extern long vm_split_ptl_cpus;
+extern long vm_max_map_count;
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * The life of page-table pages (ptpage.h), and which lock guards their entries.
+ */
+#include "mm/ptpage.h"
+#include "arch/x86_64/smp.h"
+#include "kernel/printk.h"
+#include "mm/policy.h"
+#include "mm/quicklist.h"
+
+DEFINE_LOCK_CLASS(pt_class, "page_table", RANK_PT);
+DEFINE_LOCK_CLASS(pt_upper_class, "page_table_pmd", RANK_PT_UPPER);
+
+/* vm.ptl as in force: `split` is left out below a number of CPUs. Constant after boot. */
+static int ptl_policy;
+
+void ptpage_init(void)
+{
+	ptl_policy = vm_ptl;
+	if (vm_ptl == PTL_SPLIT && (long)num_cpus < vm_split_ptl_cpus)
+		ptl_policy = PTL_PTE;
+}
+
+spinlock_t *ptpage_lockptr(struct mm *mm, struct page *table)
+{
+	if (likely(ptl_policy == PTL_SPLIT) || (ptl_policy == PTL_PTE && table->level == 1))
+		return &table->pt.lock;
+	return &mm->ptl;
+}
+
+struct page *ptpage_alloc(struct mm *mm, unsigned level)
+{
+	struct page *p;
+
+	if (fault_inject())
+		return NULL;
+	p = quicklist_take();
+	if (!p)
+		p = page_alloc(0, NO_NODE, ALLOC_ZERO | ALLOC_NOWAIT, PG_TABLE);
+	if (!p)
+		return NULL;
+	p->level = (u8)level;
+	spin_init(&p->pt.lock, level == 1 ? &pt_class : &pt_upper_class);
+	p->pt.used = 0;
+	p->pt.shares = 1;
+	p->pt.mm = mm;
+	mm_count(mm, MM_TABLES, 1);
+	return p;
+}
+
+static void check_zero(struct page *p)
+{
+#ifdef DEBUG
+	const u64 *e = page_address(p);
+
+	for (unsigned i = 0; i < PT_ENTRIES; i++)
+		if (e[i])
+			panic("page table freed with entry %u = %llx", i, (unsigned long long)e[i]);
+#else
+	(void)p;
+#endif
+}
+
+void ptpage_free_now(struct page *p)
+{
+	check_zero(p);
+	if (!quicklist_give(p))
+		page_free(p, 0);
+}
+
+void ptpage_free_unused(struct mm *mm, struct page *p)
+{
+	mm_count(mm, MM_TABLES, -1);
+	ptpage_free_now(p);
+}
+
+static void free_after_grace(struct rcu_head *h)
+{
+	ptpage_free_now(container_of(h, struct page, pt.rcu));
+}
+
+void ptpage_free_rcu(struct page *p)
+{
+	call_rcu(&p->pt.rcu, free_after_grace);
+}

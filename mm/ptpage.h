@@ -1,0 +1,63 @@
+/*
+ * Page-table pages as objects: their life and their lock.
+ *
+ *   made      by ptpage_alloc(), zeroed, unlinked
+ *   linked    into an entry of an upper table, by compare-and-swap (ptwalk.c)
+ *   stray     used == PT_STRAY: unlinked, or its unlinking has begun; nobody adds an
+ *             entry any more. Whoever locked it looks up again.
+ *   freed     after every TLB that may hold it is flushed and an RCU grace period
+ *             has passed, so that lock-free walkers never see a reused frame
+ *
+ * used counts the present entries. Level 1: changed under the table's lock.
+ * Upper levels: counted up (unless stray) before an entry is linked, so a table
+ * with used == 0 has no entries and nobody about to add one; compare-and-swap
+ * 0 → PT_STRAY claims it for unlinking, once.
+ */
+#ifndef MM_PTPAGE_H
+#define MM_PTPAGE_H
+
+#include "mm/mm.h"
+#include "mm/page.h"
+
+/*
+ * A zeroed table for a level (1..4) of mm, from the quicklist (vm.quicklist), which
+ * counts in the mm's MM_TABLES. May fail: NULL. Does not sleep.
+ */
+struct page *ptpage_alloc(struct mm *mm, unsigned level);
+
+/* A table that was never linked: give it back. All zero. */
+void ptpage_free_unused(struct mm *mm, struct page *table);
+
+/* A table that was unlinked, all zero again, flushed from all TLBs: free after a grace period. */
+void ptpage_free_rcu(struct page *table);
+/* The same when nobody can walk there any more (the mm has no users). */
+void ptpage_free_now(struct page *table);
+
+/*
+ * The lock of a table's entries, by vm.ptl: decided here alone. Level 1 and 2
+ * have their own; with the older policies some or all share mm->ptl.
+ */
+spinlock_t *ptpage_lockptr(struct mm *mm, struct page *table);
+
+/* Take it; returns the lock that was taken, to be released by spin_unlock(). */
+static inline spinlock_t *ptpage_lock(struct mm *mm, struct page *table)
+{
+	spinlock_t *l = ptpage_lockptr(mm, table);
+
+	spin_lock(l);
+	return l;
+}
+
+static inline bool ptpage_stray(const struct page *table)
+{
+	return READ_ONCE(table->pt.used) == PT_STRAY;
+}
+
+/* Number of zeroed tables on quicklists, of a node's memory (NO_NODE: all). */
+u64 quicklist_frames(int node);
+void quicklist_drain_all(void); /* every CPU's list to the frame allocator; sleeps */
+void quicklist_cpu_init(void);
+void quicklist_show(struct seq *s);
+void ptpage_init(void);
+
+#endif

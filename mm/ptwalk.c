@@ -1,0 +1,279 @@
+/*
+ * The page-table walker (ptwalk.h): descent, making and unlinking of tables.
+ */
+#include "mm/ptwalk.h"
+#include "kernel/printk.h"
+#include "mm/gather.h"
+
+/* Bits of an entry that points to a table: all permissions; the leaf decides. */
+#define TABLE_BITS (PTE_P | PTE_W | PTE_U | PTE_A)
+
+static inline pte_t *entries(const struct page *table)
+{
+	return page_address(table);
+}
+
+static inline pte_t entry_read(pte_t *e)
+{
+	return (pte_t){ READ_ONCE(e->v) };
+}
+
+static inline struct page *entry_table(pte_t e)
+{
+	return phys_to_page(pte_phys(e));
+}
+
+struct page *pt_find(struct mm *mm, vaddr_t addr)
+{
+	pte_t *t = phys_to_virt(mm->root);
+
+	for (unsigned level = 4;; level--) {
+		pte_t e = entry_read(&t[pt_index(addr, level)]);
+
+		if (!pte_is_table(e))
+			return NULL;
+		if (level == 2)
+			return entry_table(e);
+		t = phys_to_virt(pte_phys(e));
+	}
+}
+
+/*
+ * Link a new table of level - 1 into entry e of `upper`. First the upper's used
+ * count goes up, unless it is stray: after that nobody can unlink it, so the
+ * entry we set stays reachable. Then compare-and-swap: the loser of a race frees its table and
+ * takes the winner's. The new table is complete (zeroed, lock made) before the
+ * locked instruction publishes it. 0, -1: upper is stray, -2: no memory.
+ */
+static __noinline int link_table(struct mm *mm, struct page *upper, pte_t *e, unsigned level)
+{
+	u32 used = READ_ONCE(upper->pt.used);
+	struct page *table;
+	u64 none = 0;
+
+	table = ptpage_alloc(mm, level - 1);
+	if (!table)
+		return -2;
+	racepoint("pt_link");
+	do {
+		if (used == PT_STRAY) {
+			ptpage_free_unused(mm, table);
+			return -1;
+		}
+	} while (!atomic_try_cmpxchg(&upper->pt.used, &used, used + 1));
+	if (!atomic_try_cmpxchg(&e->v, &none, page_to_phys(table).v | TABLE_BITS)) {
+		atomic_sub(&upper->pt.used, 1);
+		ptpage_free_unused(mm, table);
+	}
+	return 0;
+}
+
+struct page *pt_make(struct mm *mm, vaddr_t addr)
+{
+	struct page *table;
+again:
+	table = phys_to_page(mm->root);
+	for (unsigned level = 4; level > 1; level--) {
+		pte_t *slot = &entries(table)[pt_index(addr, level)];
+		pte_t e = entry_read(slot);
+
+		if (unlikely(!pte_is_table(e))) {
+			int err = link_table(mm, table, slot, level);
+
+			if (err == -2)
+				return NULL;
+			if (err == -1)
+				goto again;
+			e = entry_read(slot);
+			if (!pte_is_table(e)) /* unlinked again meanwhile */
+				goto again;
+		}
+		table = entry_table(e);
+	}
+	return table;
+}
+
+struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t **ptl)
+{
+	for (;;) {
+		struct page *table = pt_make(mm, addr);
+
+		if (!table)
+			return NULL;
+		*ptl = ptpage_lock(mm, table);
+		if (likely(!ptpage_stray(table))) {
+			*entry = &entries(table)[pt_index(addr, 1)];
+			return table;
+		}
+		spin_unlock(*ptl);
+		cpu_relax();
+	}
+}
+
+/* ---- the cursor ---- */
+
+void ptwalk_open(struct ptwalk *w, struct mm *mm, vaddr_t start, vaddr_t end,
+		 enum walk_intent intent)
+{
+	*w = (struct ptwalk){ .mm = mm, .pos = start, .end = end, .intent = intent };
+}
+
+/* First address behind the one that the entry for pos at this level spans. */
+static inline vaddr_t step(vaddr_t pos, unsigned level)
+{
+	return ALIGN_DOWN(pos, 1UL << pt_shift(level)) + (1UL << pt_shift(level));
+}
+
+/* The next existing leaf table at or after w->pos; moves w->pos there. */
+static struct page *next_existing(struct ptwalk *w)
+{
+	while (w->pos < w->end) {
+		pte_t *t = phys_to_virt(w->mm->root);
+
+		for (unsigned level = 4;; level--) {
+			unsigned i = pt_index(w->pos, level);
+			pte_t e = entry_read(&t[i]);
+
+			/* Skip empty entries of this table without starting over. */
+			while (!pte_is_table(e)) {
+				w->pos = step(w->pos, level);
+				if (w->pos >= w->end)
+					return NULL;
+				if (++i == PT_ENTRIES)
+					break;
+				e = entry_read(&t[i]);
+			}
+			if (i == PT_ENTRIES)
+				break; /* over the edge of the table: descend anew */
+			if (level == 2)
+				return entry_table(e);
+			t = phys_to_virt(pte_phys(e));
+		}
+	}
+	return NULL;
+}
+
+bool ptwalk_next(struct ptwalk *w)
+{
+	vaddr_t last;
+
+	if (w->pos >= w->end)
+		return false;
+	if (w->intent == WALK_FILL) {
+		w->table = pt_make(w->mm, w->pos);
+		w->failed = !w->table;
+	} else {
+		w->table = next_existing(w);
+	}
+	if (!w->table)
+		return false;
+	w->base = ALIGN_DOWN(w->pos, HUGE_SIZE);
+	last = MIN(w->end, w->base + HUGE_SIZE) - 1;
+	w->entry = entries(w->table);
+	w->first = pt_index(w->pos, 1);
+	w->last = pt_index(last, 1);
+	w->pos = last + 1;
+	return true;
+}
+
+bool ptwalk_lock(struct ptwalk *w)
+{
+	w->ptl = ptpage_lock(w->mm, w->table);
+	if (likely(!ptpage_stray(w->table)))
+		return true;
+	spin_unlock(w->ptl);
+	w->pos = w->base + ((vaddr_t)w->first << PAGE_SHIFT);
+	return false;
+}
+
+void ptwalk_unlock(struct ptwalk *w)
+{
+	spin_unlock(w->ptl);
+}
+
+/* ---- unlinking ---- */
+
+/*
+ * Claim an empty table: used 0 → PT_STRAY. For a leaf the caller holds its lock, so
+ * that a fault that got it earlier has set its entry, and one that gets it later sees the mark.
+ */
+static bool claim(struct page *table)
+{
+	u32 zero = 0;
+
+	return atomic_try_cmpxchg(&table->pt.used, &zero, PT_STRAY);
+}
+
+/* Table `table` in slot e of `upper` is stray: take it out. */
+static void unlink(struct gather *g, struct page *upper, pte_t *e, struct page *table)
+{
+	atomic_xchg(&e->v, 0);
+	atomic_sub(&upper->pt.used, 1);
+	gather_table(g, table);
+}
+
+static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t end, vaddr_t base)
+{
+	unsigned level = table->level;
+	u64 span = 1UL << pt_shift(level);
+	vaddr_t va = MAX(ALIGN_DOWN(start, span), base);
+
+	for (unsigned i = pt_index(va, level); i < PT_ENTRIES && va < end; i++, va += span) {
+		pte_t *slot = &entries(table)[i];
+		pte_t e = entry_read(slot);
+		struct page *child;
+
+		if (!pte_is_table(e))
+			continue;
+		child = entry_table(e);
+		if (level > 2) {
+			prune(g, child, start, end, va);
+			if (claim(child))
+				unlink(g, table, slot, child);
+		} else if (READ_ONCE(child->pt.used) == 0) {
+			spinlock_t *ptl = ptpage_lock(g->mm, child);
+
+			if (claim(child))
+				unlink(g, table, slot, child);
+			spin_unlock(ptl);
+		}
+	}
+}
+
+void pt_prune(struct gather *g, vaddr_t start, vaddr_t end)
+{
+	rcu_read_lock();
+	prune(g, phys_to_page(g->mm->root), start, end, 0);
+	rcu_read_unlock();
+}
+
+static void destroy(struct mm *mm, struct page *table, unsigned entries_used)
+{
+	for (unsigned i = 0; i < entries_used && table->pt.used; i++) {
+		pte_t *slot = &entries(table)[i];
+
+		if (!pte_is_table(*slot))
+			continue;
+		if (table->level > 2)
+			destroy(mm, entry_table(*slot), PT_ENTRIES);
+		else
+			ptpage_free_unused(mm, entry_table(*slot));
+		slot->v = 0;
+		table->pt.used--;
+	}
+	DEBUG_ASSERT(table->pt.used == 0);
+	if (table->level < 4)
+		ptpage_free_unused(mm, table);
+}
+
+void pt_destroy(struct mm *mm)
+{
+	struct page *root = phys_to_page(mm->root);
+	u64 *kernel_half = (u64 *)page_address(root) + PT_ENTRIES / 2;
+
+	destroy(mm, root, PT_ENTRIES / 2);
+	for (unsigned i = 0; i < PT_ENTRIES / 2; i++)
+		if (kernel_half[i])
+			kernel_half[i] = 0;
+	ptpage_free_unused(mm, root);
+}

@@ -1,0 +1,97 @@
+/*
+ * The one page-table walker. It is a cursor over the leaf tables (level 1) of a range:
+ *
+ *   struct ptwalk w;
+ *   ptwalk_open(&w, mm, start, end, INTENT);
+ *   while (ptwalk_next(&w)) {               // next leaf table with entries in range
+ *           if (!ptwalk_lock(&w))           // it went stray: look again
+ *                   continue;
+ *           ptwalk_each(&w, e, va) { ... }  // entries w.entry[w.first .. w.last]
+ *           ptwalk_unlock(&w);
+ *   }
+ *
+ * Intents:
+ *   WALK_READ  look, never change
+ *   WALK_FILL  set entries in a way that is right for every process that may
+ *              share the table; missing tables are made
+ *   WALK_OWN   change what this process alone sees; a shared table in the range is
+ *              replaced by an own copy before it is handed out
+ *
+ * Protocol. Descending takes no lock: upper entries are read once each, under RCU,
+ * and tables are freed only after a grace period. New tables are linked by
+ * compare-and-swap. Entries of a leaf table are changed under its lock
+ * (ptpage_lock), after looking whether it is stray.
+ */
+#ifndef MM_PTWALK_H
+#define MM_PTWALK_H
+
+#include "mm/ptpage.h"
+#include "mm/vma.h"
+
+enum walk_intent { WALK_READ, WALK_FILL, WALK_OWN };
+
+struct ptwalk {
+	struct mm *mm;
+	vaddr_t pos, end; /* what is left to be visited */
+	enum walk_intent intent;
+	bool failed;      /* WALK_FILL: out of memory for a table */
+
+	struct page *table; /* current leaf table */
+	pte_t *entry;       /* its entries: index 0 */
+	unsigned first, last; /* indexes in range */
+	vaddr_t base;       /* address that entry[0] maps */
+	spinlock_t *ptl;
+};
+
+void ptwalk_open(struct ptwalk *w, struct mm *mm, vaddr_t start, vaddr_t end,
+		 enum walk_intent intent);
+/* Advance to the next leaf table that exists (FILL: make it). False: done, or w->failed. */
+bool ptwalk_next(struct ptwalk *w);
+/* Lock it; false if it is stray: then ptwalk_next() visits the same addresses again. */
+bool ptwalk_lock(struct ptwalk *w);
+void ptwalk_unlock(struct ptwalk *w);
+
+#define ptwalk_each(w, i) for (unsigned i = (w)->first; i <= (w)->last; i++)
+static inline vaddr_t ptwalk_addr(const struct ptwalk *w, unsigned i)
+{
+	return w->base + ((vaddr_t)i << PAGE_SHIFT);
+}
+
+/*
+ * Single address. pt_find: the leaf table, or NULL. RCU held. pt_make: the same, making what is
+ * missing; NULL: out of memory. Neither locks.
+ */
+struct page *pt_find(struct mm *mm, vaddr_t addr);
+struct page *pt_make(struct mm *mm, vaddr_t addr);
+
+/*
+ * The locked leaf table of addr, made if missing; *entry is the entry's address.
+ * NULL: out of memory. RCU held. Unlock with spin_unlock(*ptl).
+ */
+struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t **ptl);
+
+/*
+ * Unlink the tables that are empty in [start, end): leaf tables, then upper ones. Unlinked tables go to the
+ * gather, which frees them after the flush. mm->lock held so that no
+ * two do it at once; faults may go on.
+ */
+struct gather;
+void pt_prune(struct gather *g, vaddr_t start, vaddr_t end);
+
+/* All tables of an address space that nobody uses any more, the root too. Entries are empty. */
+void pt_destroy(struct mm *mm);
+
+/* Entries of leaf tables. The table's lock is held (or nobody else can reach it). */
+static inline void pte_set_new(struct page *table, pte_t *e, u64 v)
+{
+	table->pt.used++;
+	WRITE_ONCE(e->v, v);
+}
+/* Take an entry out, with the accessed and dirty bits that the CPU set up to now. */
+static inline pte_t pte_take(struct page *table, pte_t *e)
+{
+	table->pt.used--;
+	return (pte_t){ atomic_xchg(&e->v, 0) };
+}
+
+#endif

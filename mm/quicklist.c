@@ -1,0 +1,158 @@
+/*
+ * Quicklists (quicklist.h). A list is linked through the first word of its
+ * frames; that word is cleared again when a frame is taken, so what is handed
+ * out is all zero.
+ *
+ * With `node` only frames of the CPU's own node are listed. With `any`, as in
+ * 2005, whatever is freed here stays here, even another node's memory.
+ *
+ * High water: the lists of all CPUs of a node together hold at most 1/16 of the
+ * node's memory, so their sum is bounded for any number of CPUs.
+ *
+ * Owner: the CPU itself, from tasks; emptied from outside as in pcp.c.
+ */
+#include "mm/quicklist.h"
+#include "arch/x86_64/cpu.h"
+#include "arch/x86_64/smp.h"
+#include "kernel/printk.h"
+#include "kernel/seq.h"
+#include "kernel/string.h"
+#include "mm/node.h"
+#include "mm/policy.h"
+#include "mm/ptpage.h"
+
+struct quicklist {
+	struct page *head; /* the next one's descriptor is in the frame's first word */
+	u32 count, high;
+	u32 busy;
+	bool missed;
+	struct page *outbox;
+	u64 hits, misses, returned; /* since boot: taken; list empty; not taken back */
+} __cacheline;
+
+static DEFINE_PER_CPU(struct quicklist, quicklist);
+
+static inline struct page **link_of(struct page *p)
+{
+	return page_address(p);
+}
+
+struct page *quicklist_take(void)
+{
+	struct quicklist *q = this_cpu_ptr(quicklist);
+	struct page *p;
+
+	q->busy = 1;
+	barrier();
+	p = q->head;
+	if (likely(p)) {
+		q->head = *link_of(p);
+		*link_of(p) = NULL;
+		q->count--;
+		q->hits++;
+		p->refs = 1;
+	} else {
+		q->misses++;
+	}
+	barrier();
+	q->busy = 0;
+	return p;
+}
+
+bool quicklist_give(struct page *p)
+{
+	struct quicklist *q = this_cpu_ptr(quicklist);
+
+	if (vm_quicklist == QUICKLIST_OFF ||
+	    (vm_quicklist == QUICKLIST_NODE && p->node != this_node()) || q->count >= q->high) {
+		q->returned++;
+		return false;
+	}
+	q->busy = 1;
+	barrier();
+	*link_of(p) = q->head;
+	q->head = p;
+	q->count++;
+	barrier();
+	q->busy = 0;
+	return true;
+}
+
+/* In interrupt context on the CPU whose list it is. */
+static void collect(void *unused)
+{
+	struct quicklist *q = this_cpu_ptr(quicklist);
+
+	q->missed = q->busy;
+	if (q->busy || q->outbox)
+		return;
+	q->outbox = q->head;
+	q->head = NULL;
+	q->count = 0;
+}
+
+void quicklist_drain_all(void)
+{
+	static struct mutex lock = { .waiters = LIST_INIT(lock.waiters) };
+	bool again = true;
+
+	mutex_lock(&lock);
+	while (again) {
+		u64 flags = irq_save();
+
+		collect(NULL);
+		irq_restore(flags);
+		smp_call_others(collect, NULL);
+		again = false;
+		for_each_cpu(cpu, &cpus_online) {
+			struct quicklist *q = per_cpu_ptr(quicklist, cpu);
+			struct page *chain = atomic_xchg(&q->outbox, NULL);
+
+			again |= q->missed;
+			while (chain) {
+				struct page *p = chain;
+
+				chain = *link_of(p);
+				*link_of(p) = NULL;
+				page_free(p, 0);
+			}
+		}
+	}
+	mutex_unlock(&lock);
+}
+
+/* Frames on all lists whose memory is of a node. Walks only counts for the sum over all nodes. */
+u64 quicklist_frames(int node)
+{
+	u64 n = 0;
+
+	for_each_cpu(cpu, &cpus_online)
+		if (node == NO_NODE || cpu_to_node[cpu] == node)
+			n += READ_ONCE(per_cpu_ptr(quicklist, cpu)->count);
+	return n;
+}
+
+void quicklist_show(struct seq *s)
+{
+	seq_printf(s, "# cpu node count high hits misses returned\n");
+	for_each_cpu(cpu, &cpus_online) {
+		struct quicklist *q = per_cpu_ptr(quicklist, cpu);
+
+		seq_printf(s, "%u %d %u %u %llu %llu %llu\n", cpu, cpu_to_node[cpu], q->count, q->high,
+			   (unsigned long long)q->hits, (unsigned long long)q->misses,
+			   (unsigned long long)q->returned);
+	}
+}
+
+void quicklist_cpu_init(void)
+{
+	struct quicklist *q = this_cpu_ptr(quicklist);
+	u32 node = this_node(), cpus = 0;
+	u64 memory;
+
+	memset(q, 0, sizeof *q);
+	for (u32 cpu = 0; cpu < num_cpus; cpu++)
+		cpus += cpu_to_node[cpu] == (int)node;
+	memory = frames_total(node_fallback[node][0]);
+	q->high = (u32)MIN(memory / 16 / MAX(cpus, 1u), 512UL);
+}

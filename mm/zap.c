@@ -1,0 +1,92 @@
+/*
+ * Unmapping (zap.h). One pass over the leaf tables that exist; each table's
+ * lock is held while its entries are cleared, nothing is freed before the
+ * gather has flushed.
+ */
+#include "mm/zap.h"
+#include "kernel/printk.h"
+#include "kernel/task.h"
+#include "mm/ptwalk.h"
+
+static inline enum mm_counter_kind counter_of(const struct area *a, const struct page *p)
+{
+	return p->type == PG_ANON ? MM_ANON : a->file ? MM_FILE : MM_SHMEM;
+}
+
+/* Entries w->first..last of a locked table. Returns false if the batch filled up; w->first is where to go on. */
+static bool zap_table(struct gather *g, struct area *a, struct ptwalk *w, bool only_file)
+{
+	s64 gone[NR_MM_COUNTERS] = { 0 };
+	bool room = true;
+	unsigned i;
+
+	for (i = w->first; i <= w->last && room && w->table->pt.used; i++) {
+		pte_t *slot = &w->entry[i], e = *slot;
+		struct page *p;
+
+		if (pte_none(e))
+			continue;
+		p = e.v & PTE_SPECIAL ? NULL : phys_to_page(pte_phys(e));
+		if (only_file && p && p->type == PG_ANON)
+			continue;
+		if (g->nobody) { /* no other CPU can reach the table */
+			w->table->pt.used--;
+			slot->v = 0;
+		} else {
+			e = pte_take(w->table, slot);
+			gather_flush_addr(g, ptwalk_addr(w, i));
+		}
+		if (!p)
+			continue;
+		if ((e.v & PTE_D) && p->type != PG_ANON)
+			p->flags |= PAGE_DIRTY;
+		gone[counter_of(a, p)]++;
+		room = !gather_page(g, p);
+	}
+	w->first = i;
+	for (int k = 0; k < NR_MM_COUNTERS; k++)
+		if (gone[k])
+			mm_count(g->mm, k, -gone[k]);
+	return room || i > w->last;
+}
+
+void zap_range(struct gather *g, struct area *a, vaddr_t start, vaddr_t end, bool only_file)
+{
+	struct ptwalk w;
+
+	rcu_read_lock();
+	ptwalk_open(&w, g->mm, start, end, WALK_OWN);
+	while (ptwalk_next(&w)) {
+		bool done;
+
+		if (!ptwalk_lock(&w))
+			continue;
+		done = zap_table(g, a, &w, only_file);
+		ptwalk_unlock(&w);
+		if (!done || g->nr == GATHER_PAGES) {
+			if (!done)
+				w.pos = ptwalk_addr(&w, w.first);
+			rcu_read_unlock();
+			gather_flush(g);
+			cond_resched();
+			rcu_read_lock();
+		}
+	}
+	rcu_read_unlock();
+	cond_resched();
+}
+
+void zap_mapping_range(struct area *a, u64 first, u64 last, bool even_private)
+{
+	u64 a_first = a->pgoff, a_last = a->pgoff + area_pages(a) - 1;
+	struct gather g;
+
+	first = MAX(first, a_first);
+	last = MIN(last, a_last);
+	if (first > last)
+		return;
+	gather_begin(&g, a->mm);
+	zap_range(&g, a, a->start + ((first - a_first) << PAGE_SHIFT),
+		  a->start + ((last - a_first + 1) << PAGE_SHIFT), !even_private);
+	gather_end(&g);
+}
