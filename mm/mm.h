@@ -58,18 +58,32 @@ struct mm *mm_create(void);
  * (nothing of the child remains). Sleeps. */
 struct mm *mm_fork(struct mm *parent);
 
-/* A thread joins or leaves; leaving with the last user unmaps all. The task must not run on root then:
- * exit and exec do mm_detach(). Sleeps. */
+/*
+ * User references. mm_attach: t becomes a thread of mm and takes over one user
+ * reference of the caller (from mm_create, mm_fork or mm_get_user); t does not
+ * run yet, or is current. mm_detach: current goes over to the kernel root and
+ * gives its user reference back; t->mm = NULL. The last one unmaps all. Sleeps.
+ */
 void mm_attach(struct mm *mm, struct task *t);
-void mm_detach(struct task *t); /* current: switch to the kernel root, leave, t->mm = NULL */
-/* For others to look at it: takes a user reference, NULL if it is gone already. */
-struct mm *mm_of_task(struct task *t);
+void mm_detach(void);
+static inline void mm_get_user(struct mm *mm) /* the caller has one already */
+{
+	atomic_add(&mm->users, 1);
+}
 void mm_put_user(struct mm *mm);
+/* For others to look at it: with a user reference; NULL if t has none (any more). */
+struct mm *mm_of_task(struct task *t);
+/* Keeps only the structure itself (futex keys): mm_put() may free it at 0. */
+static inline void mm_get(struct mm *mm)
+{
+	atomic_add(&mm->refs, 1);
+}
+void mm_put(struct mm *mm);
 
 /* Context switch from prev's to next's address space (either may be NULL: kernel root); interrupts off. */
 void mm_switch(struct mm *prev, struct mm *next);
 
-/* exec: switch the current task over to mm (a fresh one), leaving the old. */
+/* exec: the current task leaves its mm (if any) and goes on in mm, whose user reference it takes over. */
 void mm_exec_switch(struct mm *mm);
 
 /*
@@ -140,5 +154,8 @@ void mm_stats_init(void);
 
 /* Boot, after paging_init() and nodes_init(): frames, slab, everything of mm. */
 void mm_init(void);
+/* Each CPU as it starts, the boot CPU too (in mm_init and again after percpu_init has copied its area: not needed
+ * there), with cpu_number and cpu_node set: empty its lists of frames, tables, objects. */
+void mm_cpu_init(void);
 
 #endif

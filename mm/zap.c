@@ -38,8 +38,6 @@ static bool zap_table(struct gather *g, struct area *a, struct ptwalk *w, bool o
 		}
 		if (!p)
 			continue;
-		if ((e.v & PTE_D) && p->type != PG_ANON)
-			p->flags |= PAGE_DIRTY;
 		gone[counter_of(a, p)]++;
 		room = !gather_page(g, p);
 	}

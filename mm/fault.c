@@ -1,0 +1,233 @@
+/*
+ * The way of a page fault.
+ *
+ *   page_fault()            from the exception entry, interrupts on
+ *     fault_fast()          RCU only: area lookup without a lock, no shared line written
+ *     fault_slow()          mm->lock for reading: when memory is short, an area is being
+ *                           changed, a stack has to grow, or vm.mmap_lock=rwsem
+ *       fault_area()        permissions; what kind of fault
+ *         fault_anon()      nothing there:  new frame, cleared           (anon.c)
+ *         fault_file()      nothing there:  frame of the page cache      (file.c)
+ *         fault_cow()       no write bit:   reuse or copy                (cow.c)
+ *
+ *              entry:     empty          read-only             writable
+ *   read                  anon / file    spurious              spurious
+ *   write                 anon / file    cow                   spurious
+ *
+ * Lock order: mm->lock → page table → zone. Frames are allocated and filled
+ * before the page-table lock is taken; under it the entry, the table and the
+ * area are looked at again (fault_lock), and any change means: from the start.
+ */
+#include "mm/fault.h"
+#include "arch/x86_64/tlb.h"
+#include "arch/x86_64/uaccess.h"
+#include "kernel/printk.h"
+#include "kernel/task.h"
+#include "mm/policy.h"
+#include "mm/stats.h"
+
+#include <asm/errno.h>
+#include <asm/signal.h>
+#include <linux/resource.h>
+
+#define SEGV_MAPERR 1
+#define SEGV_ACCERR 2
+#define BUS_ADRERR  2
+
+#define STACK_GUARD_GAP (256 * PAGE_SIZE)
+
+bool fault_lock(struct fault *f, spinlock_t **ptl)
+{
+	*ptl = ptpage_lock(f->mm, f->table);
+	if (likely(!ptpage_stray(f->table) && READ_ONCE(f->area->seq) == f->seq &&
+		   f->slot->v == f->old.v))
+		return true;
+	spin_unlock(*ptl);
+	return false;
+}
+
+static inline bool permitted(const struct fault *f, u32 flags, bool exec)
+{
+	if (f->write)
+		return (flags & VM_WRITE) || (f->force && (flags & VM_MAYWRITE));
+	if (exec)
+		return flags & VM_EXEC;
+	return (flags & VM_ACCESS) || f->force;
+}
+
+/* The entry is there and allows it: another CPU was first, or a stale translation was used. */
+static enum fault_result spurious(struct fault *f)
+{
+	tlb_flush_page_local(f->addr);
+	return FAULT_DONE;
+}
+
+/* One try, with area and seq set. RCU or mm->lock held. */
+static inline enum fault_result fault_area(struct fault *f, bool exec)
+{
+	if (!permitted(f, READ_ONCE(f->area->flags), exec))
+		return FAULT_ACCERR;
+	f->table = pt_make(f->mm, f->addr);
+	if (unlikely(!f->table))
+		return fault_nomem(f);
+	f->slot = (pte_t *)page_address(f->table) + pt_index(f->addr, 1);
+	f->old.v = READ_ONCE(f->slot->v);
+	if (likely(pte_none(f->old)))
+		return f->area->mapping ? fault_file(f) : fault_anon(f);
+	if (unlikely(f->old.v & PTE_PROTNONE)) /* mprotect is at work */
+		return f->may_wait && !f->force ? spurious(f) : FAULT_WAIT;
+	if (f->write && !(f->old.v & PTE_W))
+		return fault_cow(f);
+	return spurious(f);
+}
+
+/* Without mm->lock: FAULT_WAIT or FAULT_MAPERR mean that fault_slow() decides. */
+static inline enum fault_result fault_fast(struct fault *f, bool exec)
+{
+	enum fault_result r;
+
+	rcu_read_lock();
+	f->area = area_find(f->mm, f->addr);
+	if (unlikely(!f->area)) {
+		r = FAULT_MAPERR;
+	} else {
+		f->seq = smp_load_acquire(&f->area->seq);
+		if (unlikely(f->seq & 1) || READ_ONCE(f->area->start) > f->addr ||
+		    READ_ONCE(f->area->end) <= f->addr)
+			r = FAULT_WAIT;
+		else
+			r = fault_area(f, exec);
+	}
+	rcu_read_unlock();
+	return r;
+}
+
+static enum fault_result fault_slow(struct fault *f, bool exec)
+{
+	enum fault_result r;
+
+	f->may_wait = true;
+	do {
+		down_read(&f->mm->lock);
+		f->area = area_find(f->mm, f->addr);
+		if (!f->area || f->area->start > f->addr) {
+			bool stack = f->area && (f->area->flags & VM_GROWSDOWN);
+
+			up_read(&f->mm->lock);
+			if (!stack || !stack_grow(f->mm, f->addr))
+				return FAULT_MAPERR;
+			r = FAULT_RETRY;
+			continue;
+		}
+		f->seq = f->area->seq;
+		r = fault_area(f, exec);
+		up_read(&f->mm->lock);
+	} while (r == FAULT_RETRY || r == FAULT_WAIT);
+	return r;
+}
+
+static enum fault_result resolve(struct fault *f, bool exec)
+{
+	enum fault_result r;
+
+	if (likely(vm_mmap_lock != MMAP_LOCK_RWSEM)) {
+		do
+			r = fault_fast(f, exec);
+		while (unlikely(r == FAULT_RETRY));
+		/* Everything but a clear success is said with the lock held. */
+		if (likely(r == FAULT_DONE))
+			return r;
+	}
+	return fault_slow(f, exec);
+}
+
+int page_fault(struct regs *regs, u64 addr, u32 error, struct fault_signal *sig)
+{
+	struct task *t = current;
+	struct fault f = {
+		.mm = t->mm,
+		.addr = addr & PAGE_MASK,
+		.write = error & PF_WRITE,
+	};
+	enum fault_result r = FAULT_MAPERR;
+
+	stat_inc(STAT_PGFAULT);
+	if (unlikely(error & PF_RSVD))
+		panic("page table of %d has reserved bits at %llx", t->tid, (unsigned long long)addr);
+	if (likely(addr < USER_END && f.mm && ((error & PF_USER) || ex_table_lookup(regs->rip)))) {
+		t->min_flt++;
+		r = resolve(&f, error & PF_FETCH);
+	}
+	if (likely(r == FAULT_DONE))
+		return 0;
+	sig->addr = addr;
+	switch (r) {
+	case FAULT_NOMEM:
+		sig->signo = SIGKILL;
+		sig->code = 0;
+		break;
+	case FAULT_SIGBUS:
+		sig->signo = SIGBUS;
+		sig->code = BUS_ADRERR;
+		break;
+	default:
+		sig->signo = SIGSEGV;
+		sig->code = r == FAULT_ACCERR ? SEGV_ACCERR : SEGV_MAPERR;
+	}
+	return -EFAULT;
+}
+
+enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force)
+{
+	struct fault f = { .mm = mm, .addr = addr & PAGE_MASK, .write = write, .force = force };
+
+	if (addr >= USER_END)
+		return FAULT_MAPERR;
+	return fault_slow(&f, false);
+}
+
+enum fault_result fault_in_locked(struct mm *mm, struct area *a, vaddr_t addr, bool write)
+{
+	struct fault f = { .mm = mm, .addr = addr, .area = a, .write = write, .may_wait = true };
+	enum fault_result r;
+
+	do {
+		f.seq = a->seq;
+		r = fault_area(&f, false);
+	} while (r == FAULT_RETRY);
+	return r;
+}
+
+/* ---- stacks ---- */
+
+bool stack_grow(struct mm *mm, vaddr_t addr)
+{
+	u64 limit = task_rlimit(RLIMIT_STACK);
+	struct area *a, *below;
+	bool ok = false;
+
+	addr &= PAGE_MASK;
+	down_write(&mm->lock);
+	a = area_find(mm, addr);
+	if (a && a->start <= addr) {
+		ok = true; /* somebody else was here */
+	} else if (a && (a->flags & VM_GROWSDOWN)) {
+		below = area_before(mm, a->start);
+		ok = a->end - addr <= limit && addr >= STACK_GUARD_GAP &&
+		     mm->total_pages + ((a->start - addr) >> PAGE_SHIFT) <=
+			     task_rlimit(RLIMIT_AS) >> PAGE_SHIFT;
+		/* Keep a gap to what lies below, unless it may not be touched anyway. */
+		if (below && (below->flags & VM_ACCESS) && !(below->flags & VM_GROWSDOWN) &&
+		    addr - below->end < STACK_GUARD_GAP)
+			ok = false;
+		if (below && addr < below->end)
+			ok = false;
+		if (ok) {
+			area_change_begin(a);
+			area_resize(mm, a, addr, a->end);
+			area_change_end(a);
+		}
+	}
+	up_write(&mm->lock);
+	return ok;
+}

@@ -1,0 +1,59 @@
+/*
+ * What a page fault does, in kinds (fault.c, anon.c, cow.c, file.c).
+ */
+#ifndef MM_FAULT_H
+#define MM_FAULT_H
+
+#include "mm/ptwalk.h"
+#include "mm/vma.h"
+
+/* One try to resolve a fault. */
+struct fault {
+	struct mm *mm;
+	struct area *area;
+	u32 seq;        /* the area's, even, read before its bounds and flags */
+	vaddr_t addr;   /* page aligned */
+	bool write;
+	bool may_wait;  /* mm->lock is held for reading and the task may sleep; else RCU is held */
+	bool force;     /* break COW even without VM_WRITE (/proc/PID/mem) */
+	struct page *table; /* leaf table that maps addr */
+	pte_t *slot;        /* its entry */
+	pte_t old;          /* what the entry was when looked at */
+};
+
+enum fault_result {
+	FAULT_DONE,
+	FAULT_RETRY, /* something changed under us: from the start */
+	FAULT_WAIT,  /* has to sleep: again, with mm->lock */
+	FAULT_NOMEM,
+	FAULT_MAPERR, /* SIGSEGV, nothing mapped there */
+	FAULT_ACCERR, /* SIGSEGV, no permission */
+	FAULT_SIGBUS, /* beyond the end of the file */
+};
+
+/*
+ * Lock f->table and look again: true if it is not stray, the area is unchanged,
+ * and the entry is still f->old; then the entry may be set. Else unlocked.
+ */
+bool fault_lock(struct fault *f, spinlock_t **ptl);
+
+enum fault_result fault_anon(struct fault *f); /* nothing there, private anonymous memory */
+enum fault_result fault_cow(struct fault *f);  /* write to an entry without PTE_W */
+enum fault_result fault_file(struct fault *f); /* nothing there, a mapping behind the area */
+
+/* A new private frame for f->addr, cleared if zero; NULL: out of memory (may_wait decides about sleeping). */
+struct page *fault_frame(struct fault *f, bool zero);
+static inline enum fault_result fault_nomem(const struct fault *f)
+{
+	return f->may_wait ? FAULT_NOMEM : FAULT_WAIT;
+}
+
+/* Fault addr in as if the current task (or, for others, anybody in mm) had touched it; mm->lock is not held. Sleeps. */
+enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force);
+/* The same with mm->lock held (read or write), for populating. */
+enum fault_result fault_in_locked(struct mm *mm, struct area *a, vaddr_t addr, bool write);
+
+/* Make the area at or above addr reach down to addr, if it is a stack and limits allow. */
+bool stack_grow(struct mm *mm, vaddr_t addr);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * First touch of memory that a mapping stands behind: a file, or shared
+ * anonymous memory. Shared areas and private reads map the cache's frame itself;
+ * a private write gets a copy.
+ */
+#include "mm/fault.h"
+#include "mm/mapping.h"
+
+/* The frame is still the mapping's at that index, and inside the file: see mapping.h. Table locked. */
+static bool still_cached(const struct mapping *m, const struct page *p, u64 index)
+{
+	return READ_ONCE(p->mapping) == m && index < DIV_UP(READ_ONCE(m->size), PAGE_SIZE);
+}
+
+enum fault_result fault_file(struct fault *f)
+{
+	struct area *a = f->area;
+	struct mapping *m = a->mapping;
+	u64 index = area_pgoff(a, f->addr);
+	bool private = !(a->flags & VM_SHARED);
+	bool copy = private && f->write;
+	struct page *p, *cached;
+	spinlock_t *ptl;
+	u64 bits = area_pte_bits(a->flags);
+
+	if (index >= DIV_UP(READ_ONCE(m->size), PAGE_SIZE))
+		return FAULT_SIGBUS;
+	if (f->write && !private && !(a->flags & VM_WRITE))
+		return FAULT_ACCERR; /* forced writes never reach the file */
+	cached = mapping_make_page(m, index, ALLOC_ZERO | (f->may_wait ? 0 : ALLOC_NOWAIT));
+	if (!cached)
+		return fault_nomem(f);
+	p = cached;
+	if (copy) {
+		p = fault_frame(f, false);
+		if (!p) {
+			page_put(cached);
+			return fault_nomem(f);
+		}
+		page_copy(page_address(p), page_address(cached));
+		if (a->flags & VM_WRITE)
+			bits |= PTE_W | PTE_D;
+	}
+	racepoint("file_insert");
+	if (!fault_lock(f, &ptl))
+		goto retry;
+	if (!still_cached(m, cached, index)) {
+		spin_unlock(ptl);
+		goto retry;
+	}
+	if (copy) {
+		p->mapcount = 1;
+		WRITE_ONCE(a->has_anon, true);
+	} else {
+		atomic_add((u32 *)&p->mapcount, 1);
+	}
+	pte_set_new(f->table, f->slot, page_to_phys(p).v | bits);
+	spin_unlock(ptl);
+	mm_count(f->mm, copy ? MM_ANON : a->file ? MM_FILE : MM_SHMEM, 1);
+	if (copy)
+		page_put(cached);
+	return FAULT_DONE;
+
+retry:
+	if (copy)
+		page_put(p);
+	page_put(cached);
+	return FAULT_RETRY;
+}
