@@ -3,6 +3,7 @@
  * write gets a frame of its own.
  */
 #include "mm/fault.h"
+#include "kernel/printk.h"
 #include "mm/mempolicy.h"
 
 struct page *fault_frame(struct fault *f, bool zero)

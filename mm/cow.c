@@ -13,6 +13,7 @@
  * still reads the old frame through its TLB.
  */
 #include "mm/fault.h"
+#include "kernel/printk.h"
 #include "mm/gather.h"
 #include "arch/x86_64/tlb.h"
 

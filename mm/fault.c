@@ -22,7 +22,7 @@
 #include "arch/x86_64/tlb.h"
 #include "arch/x86_64/uaccess.h"
 #include "kernel/printk.h"
-#include "kernel/task.h"
+#include "kernel/process.h"
 #include "mm/policy.h"
 #include "mm/stats.h"
 
@@ -74,8 +74,11 @@ static inline enum fault_result fault_area(struct fault *f, bool exec)
 	f->old.v = READ_ONCE(f->slot->v);
 	if (likely(pte_none(f->old)))
 		return f->area->mapping ? fault_file(f) : fault_anon(f);
-	if (unlikely(f->old.v & PTE_PROTNONE)) /* mprotect is at work */
-		return f->may_wait && !f->force ? spurious(f) : FAULT_WAIT;
+	if (unlikely(f->old.v & PTE_PROTNONE)) { /* forced, or mprotect is at work */
+		if (f->force)
+			return f->write ? FAULT_ACCERR : FAULT_DONE;
+		return f->may_wait ? spurious(f) : FAULT_WAIT;
+	}
 	if (f->write && !(f->old.v & PTE_W))
 		return fault_cow(f);
 	return spurious(f);
@@ -202,7 +205,7 @@ enum fault_result fault_in_locked(struct mm *mm, struct area *a, vaddr_t addr, b
 
 bool stack_grow(struct mm *mm, vaddr_t addr)
 {
-	u64 limit = task_rlimit(RLIMIT_STACK);
+	u64 limit = rlimit(RLIMIT_STACK);
 	struct area *a, *below;
 	bool ok = false;
 
@@ -215,7 +218,7 @@ bool stack_grow(struct mm *mm, vaddr_t addr)
 		below = area_before(mm, a->start);
 		ok = a->end - addr <= limit && addr >= STACK_GUARD_GAP &&
 		     mm->total_pages + ((a->start - addr) >> PAGE_SHIFT) <=
-			     task_rlimit(RLIMIT_AS) >> PAGE_SHIFT;
+			     rlimit(RLIMIT_AS) >> PAGE_SHIFT;
 		/* Keep a gap to what lies below, unless it may not be touched anyway. */
 		if (below && (below->flags & VM_ACCESS) && !(below->flags & VM_GROWSDOWN) &&
 		    addr - below->end < STACK_GUARD_GAP)

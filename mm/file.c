@@ -4,6 +4,7 @@
  * a private write gets a copy.
  */
 #include "mm/fault.h"
+#include "kernel/printk.h"
 #include "mm/mapping.h"
 
 /* The frame is still the mapping's at that index, and inside the file: see mapping.h. Table locked. */

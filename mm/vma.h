@@ -90,9 +90,14 @@ void area_free(struct area *a);
 void area_insert(struct mm *mm, struct area *a);
 void area_remove(struct mm *mm, struct area *a);
 
-static inline void area_change_begin(struct area *a)
+/* Mark only: the caller marks several and issues one smp_mb() itself. */
+static inline void area_mark(struct area *a)
 {
 	WRITE_ONCE(a->seq, a->seq | 1);
+}
+static inline void area_change_begin(struct area *a)
+{
+	area_mark(a);
 	smp_mb(); /* before the change takes the first page-table lock: see the top */
 }
 static inline void area_change_end(struct area *a)
