@@ -15,6 +15,7 @@
 #include "mm/fault.h"
 #include "kernel/printk.h"
 #include "mm/gather.h"
+#include "mm/stats.h"
 #include "arch/x86_64/tlb.h"
 
 /* The table is locked and unchanged: allow writing. */
@@ -49,6 +50,7 @@ enum fault_result fault_cow(struct fault *f)
 		if (grant)
 			make_writable(f);
 		spin_unlock(ptl);
+		stat_inc(STAT_COW_REUSE);
 		if (grant)
 			tlb_flush_page_local(f->addr);
 		return FAULT_DONE;
@@ -80,6 +82,7 @@ enum fault_result fault_cow(struct fault *f)
 	WRITE_ONCE(f->slot->v, page_to_phys(new).v | area_pte_bits(a->flags) |
 				       (grant ? PTE_W | PTE_D : 0));
 	spin_unlock(ptl);
+	stat_inc(STAT_COW_COPY);
 
 	old_anon = old && old->type == PG_ANON;
 	if (!old_anon)

@@ -134,13 +134,13 @@ static enum fault_result resolve(struct fault *f, bool exec)
 	enum fault_result r;
 
 	if (likely(vm_mmap_lock != MMAP_LOCK_RWSEM)) {
-		do
-			r = fault_fast(f, exec);
-		while (unlikely(r == FAULT_RETRY));
+		while (unlikely((r = fault_fast(f, exec)) == FAULT_RETRY))
+			stat_inc(STAT_FAULT_RETRY);
 		/* Everything but a clear success is said with the lock held. */
 		if (likely(r == FAULT_DONE))
 			return r;
 	}
+	stat_inc(STAT_FAULT_SLOW);
 	return fault_slow(f, exec);
 }
 

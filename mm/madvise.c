@@ -316,7 +316,7 @@ static long do_mlock(u64 start, u64 len, u32 set)
 {
 	struct mm *mm = current->mm;
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	bool root = current->process->cred.euid == 0;
+	bool root = is_root();
 	vaddr_t end;
 	long err;
 
@@ -389,7 +389,7 @@ long sys_mlockall(u64 flags)
 	struct mm *mm = current->mm;
 	u32 set = VM_LOCKED | (flags & MCL_ONFAULT ? VM_LOCKONFAULT : 0);
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	bool root = current->process->cred.euid == 0;
+	bool root = is_root();
 
 	if (!flags || flags & ~(u64)(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) || flags == MCL_ONFAULT)
 		return -EINVAL;

@@ -7,6 +7,7 @@
  */
 #include "mm/mapping.h"
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/smp.h"
 #include "arch/x86_64/uaccess.h"
 #include "kernel/printk.h"
 #include "kernel/string.h"
@@ -31,6 +32,18 @@ struct radix_node {
 };
 
 static struct slab_cache *node_cache, *mapping_cache;
+
+/* Frames in all page caches, for /proc/meminfo: per CPU, only the sum means something. */
+static DEFINE_PER_CPU(s64, cache_pages);
+
+u64 mapping_pages(void)
+{
+	s64 n = 0;
+
+	for_each_cpu(cpu, &cpus_online)
+		n += READ_ONCE(per_cpu(cache_pages, cpu));
+	return n > 0 ? (u64)n : 0;
+}
 
 struct mapping *mapping_create(u64 size)
 {
@@ -155,6 +168,7 @@ static int tree_insert(struct mapping *m, u64 index, struct page *p, struct radi
 	rcu_assign_pointer(node->slot[index & (RADIX_SLOTS - 1)], p);
 	node->used++;
 	m->nr_pages++;
+	this_cpu_add(cache_pages, 1);
 	return 0;
 }
 
@@ -182,6 +196,7 @@ static void tree_remove(struct mapping *m, struct page *p)
 	}
 	WRITE_ONCE(p->mapping, NULL);
 	m->nr_pages--;
+	this_cpu_add(cache_pages, -1);
 }
 
 /* First frame at or after *index, up to last; NULL if none. Under m->lock. */

@@ -68,6 +68,7 @@ long mapping_write_kernel(struct mapping *m, u64 pos, const void *buf, size_t n)
 
 #define MAX_FILE_SIZE 0x7fffffffffffffffUL
 
+u64 mapping_pages(void); /* frames in all page caches */
 void mapping_init(void);
 
 #endif

@@ -269,7 +269,7 @@ static int may_lock(struct mm *mm, u64 pages)
 {
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 
-	if (current->process->cred.euid == 0)
+	if (is_root())
 		return 0;
 	if (!limit)
 		return -EPERM;

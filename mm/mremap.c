@@ -153,7 +153,7 @@ static int check(struct mm *mm, struct area *a, vaddr_t addr, u64 old_len, u64 n
 		return 0;
 	if (area_pgoff(a, addr) + (new_len >> PAGE_SHIFT) < area_pgoff(a, addr))
 		return -EINVAL;
-	if ((a->flags & VM_LOCKED) && current->process->cred.euid != 0 &&
+	if ((a->flags & VM_LOCKED) && !is_root() &&
 	    mm->locked_pages + ((new_len - old_len) >> PAGE_SHIFT) >
 		    rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT)
 		return -EAGAIN;

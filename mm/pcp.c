@@ -13,6 +13,7 @@
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/smp.h"
 #include "kernel/printk.h"
+#include "kernel/seq.h"
 #include "kernel/string.h"
 #include "mm/node.h"
 #include "mm/policy.h"
@@ -169,6 +170,18 @@ u64 pcp_frames(int node)
 			n += READ_ONCE(l->count);
 	}
 	return n;
+}
+
+void pcp_show(struct seq *s, int node)
+{
+	for_each_cpu(cpu, &cpus_online) {
+		struct pcp *l = per_cpu_ptr(pcp, cpu);
+
+		if (l->node == node)
+			seq_printf(s, "    cpu: %u\n              count: %u\n              high:  %u\n"
+				      "              batch: %u\n",
+				   cpu, READ_ONCE(l->count), PCP_HIGH, PCP_BATCH);
+	}
 }
 
 /* Each CPU as it starts, with cpu_node set; its area may hold a copy of another CPU's list. */

@@ -29,6 +29,8 @@ struct page *pcp_take(bool reserve);
 bool pcp_give(struct page *p);
 int pcp_node(void);
 u64 pcp_frames(int node);
+struct seq;
+void pcp_show(struct seq *s, int node); /* the pagesets of /proc/zoneinfo */
 void pcp_init(void);
 
 #endif
