@@ -15,6 +15,8 @@
 #include "kernel/list.h"
 #include "kernel/types.h"
 
+struct task;
+
 /* Ranks, outermost first (docs/design.md, Locks). */
 enum lock_rank {
 	RANK_NONE,       /* not checked: panic, early boot */
@@ -148,10 +150,11 @@ bool spin_is_locked(const spinlock_t *l);
 
 /* Sleeping locks: the waiter gives up the CPU. Not in interrupts, no spinlock held. */
 struct mutex {
-	u64 owner;            /* struct task * or 0, and MUTEX_* in the low bits; atomic */
+	u64 owner;            /* struct task * or 0, and flags in the low bits: lock_sleep.c; atomic */
 	spinlock_t lock;      /* guards waiters */
 	struct list waiters;
 	struct lock_class *class;
+	u64 since;            /* lock.stat: when it was taken; holder */
 };
 void mutex_init(struct mutex *m, struct lock_class *c);
 void mutex_lock(struct mutex *m);
@@ -164,10 +167,11 @@ bool mutex_is_locked(const struct mutex *m);
  * one atomic add.
  */
 struct rwsem {
-	s64 count;       /* see lock_sleep.c; atomic */
+	u64 count;       /* see lock_sleep.c; atomic */
 	spinlock_t lock; /* guards waiters */
 	struct list waiters;
 	struct lock_class *class;
+	u64 since;       /* lock.stat: when the writer took it; writer */
 };
 void rwsem_init(struct rwsem *s, struct lock_class *c);
 void down_read(struct rwsem *s);
@@ -182,6 +186,16 @@ void up_write(struct rwsem *s);
 void downgrade_write(struct rwsem *s);
 
 #ifdef DEBUG
+/* A lock that is held, and where it was taken: lock_check.c. */
+#define LOCK_TRACE        8
+#define MAX_HELD_SLEEPING 8
+struct held_lock {
+	const void *lock;
+	const struct lock_class *class; /* NULL: none */
+	bool irqs_off;                  /* interrupts were off when, or once, it was taken */
+	u64 trace[LOCK_TRACE];
+};
+
 void lock_assert_held(const spinlock_t *l);
 void lock_assert_none(void); /* panics if this CPU holds any spinlock: before sleeping or user access */
 #else

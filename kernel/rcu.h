@@ -8,7 +8,6 @@
 #ifndef KERNEL_RCU_H
 #define KERNEL_RCU_H
 
-#include "arch/x86_64/percpu.h"
 #include "kernel/types.h"
 
 struct rcu_head {
@@ -35,7 +34,7 @@ static inline void rcu_read_unlock(void)
 
 /*
  * Call func(head) after a grace period, on the CPU that queued it, with interrupts on and no spinlock held, on its
- * way to user mode or idle. func must not sleep. Any context but NMI.
+ * way to user mode or to idle (cond_resched() counts as well). func must not sleep. Any context but NMI.
  */
 void call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *));
 
@@ -50,7 +49,7 @@ void rcu_init(void);
 /*
  * Hooks. rcu_quiescent: this CPU holds no reference just now (scheduler, exit_to_user, interrupts
  * from user mode); interrupts off. rcu_process: the same, and run callbacks that are due; interrupts on, no lock
- * held. rcu_needs_cpu: callbacks wait here; the idle loop asks before it sleeps.
+ * held; called when WORK_RCU is set.
  */
 void rcu_quiescent(void);
 void rcu_process(void);
@@ -61,8 +60,16 @@ void rcu_process(void);
  */
 void rcu_idle_enter(void);
 void rcu_idle_exit(void);
-bool rcu_irq_enter(void);      /* true: it was idle; give this to */
+bool rcu_irq_enter(void);     /* true: it was idle; give this to rcu_irq_exit(). May be nested. */
 void rcu_irq_exit(bool idle);
+
+#ifdef DEBUG
+void rcu_assert_none(void); /* panics inside a read section: before giving up the CPU */
+#else
+static inline void rcu_assert_none(void)
+{
+}
+#endif
 
 /* Grace periods since boot; for /proc and tests. */
 u64 rcu_completed(void);

@@ -28,6 +28,9 @@ void sched_interrupt(bool user);
  */
 void sched_finish_switch(void);
 
+/* From the timer interrupt: the slice set by timer_set_slice() is over. */
+void sched_slice_over(void);
+
 /* For /proc: */
 u64 sched_switches(void);     /* context switches so far, all CPUs */
 u32 sched_nr_running(void);   /* runnable tasks, all CPUs */

@@ -113,8 +113,10 @@ struct task {
 	u32 refs; /* atomic; freed by RCU at 0 */
 	struct rcu_head rcu;
 	u32 fail_nth; /* debug: this many allocations from now one fails; own task */
-	u32 nr_held;  /* debug, lock.c: sleeping locks held; own task */
-	struct held_lock *held;
+#ifdef DEBUG
+	u32 nr_held;  /* sleeping locks held: lock_check.c; own task */
+	struct held_lock held[MAX_HELD_SLEEPING];
+#endif
 };
 
 DECLARE_PER_CPU(struct task *, current_task);

@@ -12,6 +12,7 @@ struct wait_queue {
 	struct list list;
 };
 
+/* On the waiter's stack; zeroed before the first wait_prepare(). */
 struct wait_entry {
 	struct task *task;
 	struct list link;
@@ -21,9 +22,16 @@ void wait_init(struct wait_queue *q);
 void wake_up(struct wait_queue *q);     /* one waiter */
 void wake_up_all(struct wait_queue *q);
 
-/* Put the current task on q in the given task state (TASK_*), then recheck the condition, then schedule(). */
+/*
+ * Put the current task on q in the given task state (TASK_*); then recheck the condition, then
+ * schedule(). To be called again after each wake-up; wake-ups may come for no reason.
+ */
 void wait_prepare(struct wait_queue *q, struct wait_entry *e, int state);
-void wait_finish(struct wait_queue *q, struct wait_entry *e);
+/*
+ * Off the queue, state TASK_RUNNING. True if a waker has taken the entry off: then a caller that gives up
+ * without what was offered must wake_up(q) the next in its place.
+ */
+bool wait_finish(struct wait_queue *q, struct wait_entry *e);
 
 /*
  * Sleep until cond is true. wait_event: not interruptible. The interruptible
@@ -32,7 +40,7 @@ void wait_finish(struct wait_queue *q, struct wait_entry *e);
  */
 #define wait_event(q, cond)                                                                        \
 	do {                                                                                       \
-		struct wait_entry e_;                                                              \
+		struct wait_entry e_ = { 0 };                                                      \
 		for (;;) {                                                                         \
 			wait_prepare(q, &e_, TASK_UNINTERRUPTIBLE);                                \
 			if (cond)                                                                  \
@@ -44,7 +52,7 @@ void wait_finish(struct wait_queue *q, struct wait_entry *e);
 #define wait_event_interruptible(q, cond) wait_event_until(q, cond, 0)
 #define wait_event_until(q, cond, deadline_ns)                                                     \
 	({                                                                                         \
-		struct wait_entry e_;                                                              \
+		struct wait_entry e_ = { 0 };                                                      \
 		int ret_ = 0;                                                                      \
 		for (;;) {                                                                         \
 			wait_prepare(q, &e_, TASK_INTERRUPTIBLE);                                  \
@@ -59,7 +67,8 @@ void wait_finish(struct wait_queue *q, struct wait_entry *e);
 				break;                                                             \
 			}                                                                          \
 		}                                                                                  \
-		wait_finish(q, &e_);                                                               \
+		if (wait_finish(q, &e_) && ret_)                                                   \
+			wake_up(q);                                                                \
 		ret_;                                                                              \
 	})
 
