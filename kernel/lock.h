@@ -156,6 +156,7 @@ struct mutex {
 	struct lock_class *class;
 	u64 since;            /* lock.stat: when it was taken; holder */
 };
+#define MUTEX_INIT(m, c) { .waiters = LIST_INIT((m).waiters), .class = (c) }
 void mutex_init(struct mutex *m, struct lock_class *c);
 void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);

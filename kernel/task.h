@@ -46,13 +46,13 @@ struct task {
 	struct list run_link;
 	struct cpumask affinity;
 	u64 vruntime;         /* CPU time weighted by nice, ns; what the queue is ordered by */
-	u64 slice_start;      /* run_ns when it was last picked */
-	u64 run_ns;           /* CPU time so far */
 	u32 weight;           /* of its nice value; nice 0 = 1024 */
 	int nice, policy, rt_priority; /* set by sched_set_*() */
 	u32 work;             /* atomic; WORK_SIGNAL: what work_pending gets whenever it runs */
-	u64 last_switch_ns, user_ns, system_ns; /* CPU time; own CPU writes */
+	u64 last_switch_ns, user_ns, system_ns; /* CPU time until then; own CPU writes */
 	u64 nvcsw, nivcsw;
+	void (*kthread_fn)(void *); /* constant */
+	void *kthread_arg;
 	void *kstack;         /* lowest usable byte */
 	void *fpu;            /* XSAVE area, 64-byte aligned; arch/x86_64/fpu.c */
 	u64 fs_base, gs_base; /* user segment bases while not running */
@@ -156,7 +156,9 @@ void task_put(struct task *t);
 /* Scheduler (kernel/sched.c; more for arch/ and /proc in kernel/sched.h). */
 void schedule(void);                      /* give up the CPU; returns when picked again */
 bool schedule_until(u64 deadline_ns);     /* schedule(), false if the deadline (0 = none) passed without a wake-up */
-void wake_task(struct task *t);           /* make it runnable if it sleeps; any context */
+/* Make it runnable if it sleeps; any context. Wake-ups may come late, when the task
+ * has long gone on: whoever sleeps looks at what it waits for again. */
+void wake_task(struct task *t);
 bool wake_task_state(struct task *t, int states); /* only if it sleeps in one of these; true if so */
 void sched_start(struct task *t);         /* first time on a run queue; the queue takes a reference of its own */
 void cond_resched(void);                  /* in long loops: schedule if asked to; no lock held */
