@@ -20,6 +20,7 @@ struct task;
 /* Ranks, outermost first (docs/design.md, Locks). */
 enum lock_rank {
 	RANK_NONE,       /* not checked: panic, early boot */
+	RANK_FILE,       /* position of an open file; generated files are made under it */
 	RANK_PROCESS,    /* process tree, signals' siglock is RANK_SIGNAL */
 	RANK_VFS,        /* directories, open-file tables */
 	RANK_MM,         /* address range of an mm (sleeping) */
