@@ -40,13 +40,12 @@ enum fault_result fault_anon(struct fault *f)
 	bits = area_pte_bits(a->flags);
 	if (a->flags & VM_WRITE)
 		bits |= PTE_W | PTE_D;
+	area_set_anon(a);
 	racepoint("anon_insert");
 	if (unlikely(!fault_lock(f, &ptl))) {
 		page_put(p);
 		return FAULT_RETRY;
 	}
-	if (unlikely(!a->has_anon)) /* under the table's lock: fork, which excludes faults, sees it */
-		WRITE_ONCE(a->has_anon, true);
 	p->mapcount = 1;
 	pte_set_new(f->table, f->slot, page_to_phys(p).v | bits);
 	spin_unlock(ptl);

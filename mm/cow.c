@@ -67,6 +67,7 @@ enum fault_result fault_cow(struct fault *f)
 	}
 	if (old)
 		page_copy(page_address(new), page_address(old));
+	area_set_anon(a);
 	racepoint("cow_copied");
 	if (!fault_lock(f, &ptl)) {
 		page_put(new);
@@ -78,7 +79,6 @@ enum fault_result fault_cow(struct fault *f)
 	atomic_xchg(&f->slot->v, 0);
 	mm_flush(f->mm, f->addr, f->addr + PAGE_SIZE);
 	new->mapcount = 1;
-	WRITE_ONCE(a->has_anon, true);
 	WRITE_ONCE(f->slot->v, page_to_phys(new).v | area_pte_bits(a->flags) |
 				       (grant ? PTE_W | PTE_D : 0));
 	spin_unlock(ptl);

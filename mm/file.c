@@ -39,6 +39,7 @@ enum fault_result fault_file(struct fault *f)
 			return fault_nomem(f);
 		}
 		page_copy(page_address(p), page_address(cached));
+		area_set_anon(a);
 		if (a->flags & VM_WRITE)
 			bits |= PTE_W | PTE_D;
 	}
@@ -51,7 +52,6 @@ enum fault_result fault_file(struct fault *f)
 	}
 	if (copy) {
 		p->mapcount = 1;
-		WRITE_ONCE(a->has_anon, true);
 	} else {
 		atomic_add((u32 *)&p->mapcount, 1);
 	}

@@ -125,9 +125,9 @@ struct mm *mm_fork(struct mm *parent)
 	down_write(&parent->lock);
 	copy_layout(child, parent);
 	for_each_area (a, parent)
-		if (must_copy(a))
+		if (!(a->flags & VM_SHARED))
 			area_mark(a);
-	smp_mb(); /* marks before the first page-table lock: see vma.h */
+	smp_mb(); /* marks before has_anon is read and the first table locked: see vma.h */
 	for_each_area (a, parent) {
 		struct area *n;
 

@@ -64,13 +64,29 @@ void mapping_get(struct mapping *m)
 	atomic_add(&m->refs, 1);
 }
 
+static void remove_range(struct mapping *m, u64 first, u64 last);
+
+/*
+ * A fault that found the area under RCU just before it was unmapped may still
+ * put a frame into the cache; it will not map it, but the frame is there. So
+ * the cache is emptied again when all such faults are over.
+ */
+static void mapping_free(struct rcu_head *h)
+{
+	struct mapping *m = container_of(h, struct mapping, rcu);
+
+	remove_range(m, 0, ~0UL);
+	slab_free(mapping_cache, m);
+}
+
 void mapping_put(struct mapping *m)
 {
 	if (atomic_sub(&m->refs, 1))
 		return;
 	mapping_truncate(m, 0);
 	mempolicy_put(m->policy);
-	slab_free(mapping_cache, m);
+	m->policy = NULL;
+	call_rcu(&m->rcu, mapping_free);
 }
 
 /* ---- the tree ---- */

@@ -26,7 +26,8 @@ struct mapping {
 	struct mutex i_mmap_lock; /* guards i_mmap */
 	struct list i_mmap;  /* struct area, mapping_link */
 	u32 writable_maps;
-	struct mempolicy *policy; /* of a shared area; lock */
+	struct mempolicy *policy; /* of a shared area; lock to write, RCU to read */
+	struct rcu_head rcu;
 };
 
 struct mapping *mapping_create(u64 size); /* one reference; NULL if out of memory */

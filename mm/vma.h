@@ -60,6 +60,17 @@ struct area {
 	struct area *next[];     /* skip list: written under mm->lock, read under RCU */
 };
 
+/*
+ * Before a private frame is put into the area's tables; the caller takes the
+ * table's lock afterwards (a full barrier) and only then looks at seq. fork
+ * marks the area, then looks at has_anon. So fork sees this, or the fault sees the mark.
+ */
+static inline void area_set_anon(struct area *a)
+{
+	if (unlikely(!READ_ONCE(a->has_anon)))
+		WRITE_ONCE(a->has_anon, true);
+}
+
 /* First area with end > addr, or NULL. RCU or mm->lock. */
 struct area *area_find(struct mm *mm, vaddr_t addr);
 /* The one that holds addr, or NULL. */
