@@ -34,8 +34,6 @@ u64 percpu_offset[MAX_CPUS]; /* 0 for CPUs that are not there: the template */
 DEFINE_PER_CPU(u64, percpu_self);
 DEFINE_PER_CPU(u32, cpu_number);
 DEFINE_PER_CPU(u32, cpu_node);
-DEFINE_PER_CPU(struct task *, current_task);
-DEFINE_PER_CPU(u32, work_pending);
 
 u64 idle_stack_top(u32 cpu)
 {

@@ -60,16 +60,17 @@ static void __noreturn die(struct regs *regs)
 void trap_kernel_fault(struct regs *regs, u64 addr)
 {
 	u64 fixup = ex_table_lookup(regs->rip);
+	struct task *t = current;
 	struct fault_signal sig;
 
-	if (!fixup || !current || !current->mm) {
-		if (fixup)
-			regs->rip = fixup;
-		else if (addr - (u64)current->kstack + PAGE_SIZE < PAGE_SIZE)
+	if (!fixup) {
+		if (t && t->kstack && (u64)t->kstack - addr <= PAGE_SIZE)
 			panic_regs(regs, "kernel stack overflow");
-		else
-			panic_regs(regs, "page fault in the kernel at %#lx, error code %#lx", addr,
-				   regs->error);
+		panic_regs(regs, "page fault in the kernel at %#lx, error code %#lx", addr,
+			   regs->error);
+	}
+	if (!t || !t->mm) {
+		regs->rip = fixup;
 		return;
 	}
 	if (regs->rflags & RFLAGS_IF)
@@ -170,9 +171,9 @@ static void ist_exception(struct regs *r)
 		return;
 	}
 	if (r->vector == TRAP_DF && !regs_user(r)) {
-		u64 guard = (u64)(current ? current->kstack : NULL) - PAGE_SIZE;
+		struct task *t = current;
 
-		if (current && r->rsp - guard < PAGE_SIZE + 256)
+		if (t && t->kstack && r->rsp - ((u64)t->kstack - PAGE_SIZE) < PAGE_SIZE + 256)
 			panic_regs(r, "kernel stack overflow");
 	}
 	die(r);
