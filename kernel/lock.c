@@ -66,7 +66,7 @@ u32 lock_mode = LOCK_MODE_CHECK; /* written once, by lock_init() */
 #else
 u32 lock_mode;
 #endif
-static int kind = LOCK_QUEUED; /* as above */
+static int kind_now = LOCK_QUEUED; /* as above */
 
 void lock_init(void)
 {
@@ -74,8 +74,8 @@ void lock_init(void)
 
 	if (classes > MAX_LOCK_CLASSES)
 		panic("%lu lock classes; MAX_LOCK_CLASSES is %d", classes, MAX_LOCK_CLASSES);
-	kind = lock_kind;
-	if (kind != LOCK_QUEUED)
+	kind_now = lock_kind;
+	if (kind_now != LOCK_QUEUED)
 		lock_mode |= LOCK_MODE_KIND;
 	if (lock_stat)
 		lock_mode |= LOCK_MODE_STAT;
@@ -90,7 +90,7 @@ bool spin_is_locked(const spinlock_t *l)
 {
 	u32 word = READ_ONCE(l->word);
 
-	return kind == LOCK_TICKET ? (u16)word != word >> 16 : word & 0xff;
+	return kind_now == LOCK_TICKET ? (u16)word != word >> 16 : word & 0xff;
 }
 
 /* --- tas ----------------------------------------------------------------------- */
@@ -215,7 +215,7 @@ void spin_lock_queued(spinlock_t *l)
 
 /* --- all kinds, with all there is to record ------------------------------------------- */
 
-static bool trylock(spinlock_t *l)
+bool lock_kind_try(spinlock_t *l, int kind)
 {
 	switch (kind) {
 	case LOCK_TAS:
@@ -227,7 +227,7 @@ static bool trylock(spinlock_t *l)
 	}
 }
 
-static u64 wait_and_lock(spinlock_t *l, bool irqsave, u64 flags)
+u64 lock_kind_wait(spinlock_t *l, int kind, bool irqsave, u64 flags)
 {
 	switch (kind) {
 	case LOCK_TAS:
@@ -239,6 +239,14 @@ static u64 wait_and_lock(spinlock_t *l, bool irqsave, u64 flags)
 	}
 }
 
+void lock_kind_release(spinlock_t *l, int kind)
+{
+	if (kind == LOCK_TICKET)
+		ticket_unlock(l);
+	else
+		__atomic_store_n((u8 *)&l->word, 0, __ATOMIC_RELEASE);
+}
+
 /* Interrupts are off already if irqsave; flags is what they were. */
 static void lock_full(spinlock_t *l, bool nested, bool irqsave, u64 flags)
 {
@@ -246,11 +254,11 @@ static void lock_full(spinlock_t *l, bool nested, bool irqsave, u64 flags)
 	u64 spins = 0, start = 0;
 
 	lock_check_spin(l, nested, flags);
-	contended = !trylock(l);
+	contended = !lock_kind_try(l, kind_now);
 	if (contended) {
 		if (lock_stat_on())
 			start = lock_stat_clock();
-		spins = wait_and_lock(l, irqsave, flags) + 1;
+		spins = lock_kind_wait(l, kind_now, irqsave, flags) + 1;
 	}
 	if (lock_stat_on()) {
 		lock_stat_acquired(l->class_id, spins, contended, start);
@@ -275,7 +283,7 @@ u64 spin_lock_irqsave_slow(spinlock_t *l, u64 flags)
 
 bool spin_trylock_full(spinlock_t *l)
 {
-	if (!trylock(l))
+	if (!lock_kind_try(l, kind_now))
 		return false;
 	if (lock_stat_on()) {
 		lock_stat_acquired(l->class_id, 0, false, 0);
@@ -290,8 +298,5 @@ void spin_unlock_full(spinlock_t *l)
 	lock_check_spin_released(l);
 	if (lock_stat_on())
 		lock_stat_pop(l);
-	if (kind == LOCK_TICKET)
-		ticket_unlock(l);
-	else
-		__atomic_store_n((u8 *)&l->word, 0, __ATOMIC_RELEASE);
+	lock_kind_release(l, kind_now);
 }

@@ -133,9 +133,14 @@ void lock_assert_held(const spinlock_t *l)
 		panic("%s at %p is not held here", class_name(class_of_number(l->class_id)), l);
 }
 
+bool lock_none_held(void)
+{
+	return !this_cpu_read(nr_held);
+}
+
 void lock_assert_none(void)
 {
-	if (panicking() || !this_cpu_read(nr_held))
+	if (panicking() || lock_none_held())
 		return;
 	print_held(&(*this_cpu_ptr(held))[0]);
 	panic("a spinlock is held where the CPU may be given up");

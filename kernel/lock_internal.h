@@ -24,6 +24,14 @@ static inline struct lock_class *class_of_number(u32 number)
 	return number ? &__lock_classes_start[number - 1] : NULL;
 }
 
+/*
+ * The bare locks of each kind, without bookkeeping; also for the self-tests. Waiting returns how often it
+ * looked in vain; with irqsave, interrupts are off and were as in flags.
+ */
+bool lock_kind_try(spinlock_t *l, int kind);
+u64 lock_kind_wait(spinlock_t *l, int kind, bool irqsave, u64 flags);
+void lock_kind_release(spinlock_t *l, int kind);
+
 /* --- statistics (lock_stat.c) ---------------------------------------------------- */
 
 #define STAT_COUNTS 2 /* value of lock.stat: leave the clock alone */
@@ -53,6 +61,8 @@ void lock_check_spin_released(spinlock_t *l);
 void lock_check_sleep(const void *lock, const struct lock_class *class);
 void lock_check_sleep_taken(const void *lock, const struct lock_class *class);
 void lock_check_sleep_released(const void *lock);
+/* This CPU holds no spinlock. */
+bool lock_none_held(void);
 #else
 static inline void lock_check_spin(spinlock_t *l, bool nested, u64 flags) {}
 static inline void lock_check_spin_taken(spinlock_t *l, u64 flags) {}

@@ -75,6 +75,9 @@ struct selftest {
 /* In a task of its own, when the machine is up: run what selftest= asks for. With selftest_exit it does not return. */
 void selftest_run(void);
 
+/* Files of this kind under /proc and /sys: lock_stat, racepoints, fail_nth. After vfs_init(). */
+void debug_files_init(void);
+
 #define SELFTEST_CHECK(c)                                                                          \
 	do {                                                                                       \
 		if (!(c)) {                                                                        \

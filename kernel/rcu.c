@@ -127,7 +127,7 @@ static bool start(struct after *after)
 	rcu.start_ns = clock_ns();
 	rcu.need = online;
 	rcu.unanswered = cpumask_count(&online) + 1;
-	atomic_xchg(&rcu.started, rcu.started + 1); /* need is seen before; what was unlinked, too */
+	(void)atomic_xchg(&rcu.started, rcu.started + 1); /* need is seen before; what was unlinked, too */
 
 	for_each_cpu(cpu, &online) {
 		if (is_idle(cpu)) {
@@ -274,12 +274,12 @@ static void poke(struct timer *t)
 void rcu_idle_enter(void)
 {
 	rcu_quiescent();
-	atomic_xchg(this_cpu_ptr(rcu_idle), true);
+	(void)atomic_xchg(this_cpu_ptr(rcu_idle), true);
 }
 
 void rcu_idle_exit(void)
 {
-	atomic_xchg(this_cpu_ptr(rcu_idle), false);
+	(void)atomic_xchg(this_cpu_ptr(rcu_idle), false);
 }
 
 bool rcu_irq_enter(void)
@@ -352,9 +352,10 @@ void rcu_process(void)
 
 	irq_disable();
 	work_clear(WORK_RCU);
-	this_cpu_write(rcu_asked, false);
 	rcu_quiescent();
 	due = take_due();
+	/* While some wait, complete() will ask; new ones need not. */
+	this_cpu_write(rcu_asked, this_cpu_read(wait_gp) != 0);
 	rcu_quiescent(); /* take_due() may have started one */
 	irq_enable();
 	if (!due)
@@ -441,9 +442,14 @@ void rcu_read_unlock(void)
 	this_cpu_add(read_depth, -1);
 }
 
+bool rcu_reading(void)
+{
+	return this_cpu_read(read_depth) != 0;
+}
+
 void rcu_assert_none(void)
 {
-	if (this_cpu_read(read_depth) && !panicking())
+	if (rcu_reading() && !panicking())
 		panic("an RCU reader gives up the CPU");
 }
 #endif

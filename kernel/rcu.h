@@ -64,7 +64,8 @@ bool rcu_irq_enter(void);     /* true: it was idle; give this to rcu_irq_exit().
 void rcu_irq_exit(bool idle);
 
 #ifdef DEBUG
-void rcu_assert_none(void); /* panics inside a read section: before giving up the CPU */
+bool rcu_reading(void);     /* inside a read section */
+void rcu_assert_none(void); /* panics if so: before giving up the CPU */
 #else
 static inline void rcu_assert_none(void)
 {

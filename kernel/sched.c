@@ -560,6 +560,8 @@ int sched_set_affinity(struct task *t, const struct cpumask *mask)
 			irq_restore(flags);
 			return 0;
 		}
+	} else if (t->on_rq && q->curr != t) {
+		invite_idle(t); /* it waits here, and may now run elsewhere */
 	}
 	spin_unlock_irqrestore(&q->lock, flags);
 	if (t == current)
@@ -595,6 +597,11 @@ void sched_init(void)
 	weights_init();
 	place_init();
 	init_cpu();
+}
+
+bool task_is_idle(const struct task *t)
+{
+	return t == queue_of(t->cpu)->idle;
 }
 
 void sched_init_cpu(void)

@@ -15,6 +15,8 @@
 void sched_init(void);
 /* Every other CPU, interrupts off: the context that calls it becomes its idle task. Then cpu_idle(). */
 void sched_init_cpu(void);
+/* One of the two above: it must not sleep. */
+bool task_is_idle(const struct task *t);
 /* The idle loop. */
 void cpu_idle(void) __noreturn;
 
