@@ -153,6 +153,7 @@ static void boot_thread(void *arg)
 	clock_keepalive_start();
 	vfs_init();
 	mm_stats_init();
+	debug_files_init();
 	if (initrd) {
 		files = initramfs_unpack(initrd, boot_info.initrd_len);
 		free_initrd();

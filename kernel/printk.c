@@ -20,12 +20,11 @@
 #include "arch/x86_64/clock.h"
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/percpu.h"
+#include "arch/x86_64/serial.h"
 #include "kernel/bootinfo.h"
 #include "kernel/panic.h"
 #include "kernel/printf.h"
 #include "kernel/string.h"
-
-void serial_write(const char *text, size_t len); /* arch/x86_64/serial.c */
 
 #define LINE_MAX 512 /* the longest message, its newline and closing zero included */
 #define LOG_SIZE (64 * KB)
