@@ -183,7 +183,6 @@ void task_unnotify(void);
 /* Process: kernel/signal.c. signal_deliver acts on all pending and unblocked signals; before it
  * is called task_unnotify() has been. */
 void signal_deliver(struct regs *regs);
-bool fatal_signal_pending(const struct task *t);
 
 /* Set the current task's state before it looks at what it waits for: see sched.c, "Sleeping". */
 static inline void set_current_state(int state)

@@ -6,6 +6,7 @@
 #include "arch/x86_64/uaccess.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
+#include "kernel/signal.h"
 #include "kernel/string.h"
 #include "kernel/syscall.h"
 #include "mm/fault.h"

@@ -8,6 +8,7 @@
 #include "arch/x86_64/cpu.h"
 #include "kernel/file.h"
 #include "kernel/process.h"
+#include "kernel/signal.h"
 #include "kernel/printk.h"
 #include "kernel/syscall.h"
 #include "mm/fault.h"

@@ -8,6 +8,7 @@
 #include "arch/x86_64/cpu.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
+#include "kernel/signal.h"
 #include "mm/mm.h"
 #include "mm/ptpage.h"
 #include "mm/slab.h"
