@@ -15,6 +15,7 @@
 #include "arch/x86_64/cpu.h"
 #include "kernel/printk.h"
 #include "kernel/rcu.h"
+#include "kernel/signal.h"
 
 struct lock_waiter {
 	struct list link;

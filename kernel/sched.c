@@ -39,6 +39,7 @@
 #include "arch/x86_64/task.h"
 #include "kernel/printk.h"
 #include "kernel/rcu.h"
+#include "kernel/signal.h"
 #include "kernel/string.h"
 #include "mm/mm.h"
 
