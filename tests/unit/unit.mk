@@ -12,7 +12,7 @@
 UNIT_CC = $(if $(shell command -v clang 2>/dev/null),clang,$(CC))
 UNIT_B  := build/unit
 
-UNIT_ALL := string printf param bootinfo multiboot2 pvh acpi cpio elf
+UNIT_ALL := string printf param bootinfo multiboot2 pvh acpi cpio elf frames vma ptwalk
 UNIT     ?= $(UNIT_ALL)
 
 UNIT_printf     := kernel/printf.c
@@ -23,6 +23,12 @@ UNIT_pvh        := arch/x86_64/pvh.c kernel/bootinfo.c
 UNIT_acpi       := $(addprefix arch/x86_64/,acpi.c acpi_madt.c acpi_srat.c acpi_fadt.c) kernel/bootinfo.c
 UNIT_cpio       := kernel/cpio.c
 UNIT_elf        := kernel/elf.c
+# Memory management, with mm_host.c in the place of the rest of the kernel.
+UNIT_MM         := tests/unit/mm_host.c $(addprefix mm/,bootmem.c node.c page.c buddy.c pcp.c slab.c policy.c \
+	ptpage.c quicklist.c ptwalk.c gather.c vma.c zap.c mm.c)
+UNIT_frames     := $(UNIT_MM)
+UNIT_vma        := $(UNIT_MM)
+UNIT_ptwalk     := $(UNIT_MM)
 
 FUZZ_ALL     := multiboot2 pvh acpi cpio elf param
 FUZZ         ?= $(FUZZ_ALL)
@@ -30,7 +36,7 @@ FUZZ_SECONDS ?= 20
 
 UNIT_CFLAGS := -std=gnu11 -g -O1 -Itests/unit/shim -I. -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer -fno-strict-aliasing -Wall -Wextra \
-	-Wno-unused-parameter -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror) -DDEBUG
+	-DHOST_TEST -Wno-unused-parameter -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror) -DDEBUG
 # The fuzzer's coverage, in a tree of objects of its own.
 FUZZ_CFLAGS := $(UNIT_CFLAGS) -fsanitize=fuzzer-no-link
 
