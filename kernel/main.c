@@ -57,7 +57,7 @@ static void read_boot_info(enum boot_kind kind, u64 phys)
 
 		if (len)
 			*end++ = ' ';
-		if (!fwcfg_cmdline(end, sizeof(boot_info.cmdline) - (size_t)(end - boot_info.cmdline)))
+		if (!fwcfg_cmdline(end, (size_t)(boot_info.cmdline + BOOT_CMDLINE_MAX - end)))
 			boot_info.cmdline[len] = 0;
 	}
 	memcpy(cmdline_rest, boot_info.cmdline, sizeof(cmdline_rest));

@@ -26,8 +26,8 @@ static u64 scale(u64 a, u64 b, u64 c)
 {
 	u64 low, high, rest;
 
-	__asm__("mul %3" : "=a"(low), "=d"(high) : "a"(a), "rm"(b) : "cc");
-	__asm__("div %4" : "=a"(low), "=d"(rest) : "a"(low), "d"(high), "rm"(c) : "cc");
+	__asm__("mulq %3" : "=a"(low), "=d"(high) : "a"(a), "rm"(b) : "cc");
+	__asm__("divq %4" : "=a"(low), "=d"(rest) : "a"(low), "d"(high), "rm"(c) : "cc");
 	return low;
 }
 

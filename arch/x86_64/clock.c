@@ -79,8 +79,9 @@ static u64 widen(u64 narrow)
 	u64 now = last + ((narrow - last) & narrow_mask);
 
 	/*
-	 * A value read before another CPU moved `last` on lies behind it, which looks like almost a whole
-	 * turn ahead: it counts as `last`. Real gaps stay below half a turn by the timer.
+	 * A value read before another CPU moved `last` on lies behind it, which looks like
+	 * almost a whole turn ahead: it counts as `last`. Real gaps stay below half a turn
+	 * by the timer.
 	 */
 	if (now - last > narrow_mask / 2)
 		return last;
@@ -139,7 +140,7 @@ static u64 ratio32(u64 numerator, u64 denominator)
 {
 	u64 q, rest;
 
-	__asm__("div %4"
+	__asm__("divq %4"
 		: "=a"(q), "=d"(rest)
 		: "a"(numerator << 32), "d"(numerator >> 32), "rm"(denominator)
 		: "cc");
@@ -250,7 +251,8 @@ void clock_set_next(u64 deadline_ns)
 		return;
 	}
 	now = clock_ns();
-	ticks = deadline_ns > now ? mul_shift32(MIN(deadline_ns - now, 60 * NS_PER_S), lapic_mult) : 0;
+	ticks = deadline_ns > now ? MIN(deadline_ns - now, 60 * NS_PER_S) : 0;
+	ticks = mul_shift32(ticks, lapic_mult);
 	/* Too long for the counter: come early, and be armed again. */
 	lapic_timer_start((u32)MIN(MAX(ticks, 1UL), 0xffffffffUL));
 }

@@ -27,7 +27,8 @@
 
 %include "arch/x86_64/entry.inc"
 
-extern trap_handle, trap_kernel_fault, trap_user_signal, trap_bad_iret, page_fault, syscall_handle, exit_work
+extern trap_handle, trap_kernel_fault, trap_user_signal, trap_bad_iret
+extern page_fault, syscall_handle, exit_work
 extern work_pending, kernel_stack_top, account_stamp, account_user, account_system
 global entry_table, syscall_entry, arch_return_to_user, iret_to_user, entry_start, entry_end
 

@@ -137,7 +137,10 @@ void fpu_load(const void *area)
 		__asm__ __volatile__("fxrstor64 %0" ::"m"(*(const char(*)[LEGACY_SIZE])area));
 }
 
-/* A component whose xstate_bv bit is 0 is loaded in its initial state, but MXCSR always from memory. */
+/*
+ * A component whose xstate_bv bit is 0 is loaded in its initial state, but MXCSR always
+ * from memory.
+ */
 static void area_reset(struct fpu_area *area)
 {
 	memset(area, 0, fpu_size);

@@ -61,8 +61,8 @@ size_t fwcfg_cmdline(char *buf, size_t size)
 			continue;
 		len = big32(file.size);
 		if (len >= size) {
-			boot_warn("fw_cfg: %s has %zu characters, room is for %zu", CMDLINE_FILE, len,
-				  size - 1);
+			boot_warn("fw_cfg: %s has %zu characters, room is for %zu", CMDLINE_FILE,
+				  len, size - 1);
 			len = size - 1;
 		}
 		fwcfg_select((u16)(file.select[0] << 8 | file.select[1]));

@@ -56,7 +56,10 @@ void cpus_enumerate(void);
 /* Stop using the first page tables; application processors need them no more. */
 void boot_tables_retire(void);
 
-/* A page of usable memory below 640 KiB for the start of other CPUs, 0 if there is none. Nobody else may use it. */
+/*
+ * A page of usable memory below 640 KiB for the start of other CPUs, 0 if there is
+ * none. Nobody else may use it.
+ */
 u64 trampoline_reserve(void);
 
 #endif

@@ -15,7 +15,7 @@ extern u32 cpu_apic_id[MAX_CPUS];
 extern s16 cpu_to_node[MAX_CPUS];
 
 void percpu_init(void); /* allocate every CPU's area on its node; switch the boot CPU to its own */
-void smp_boot(void);    /* start all others; returns when they idle, and reports those that do not */
+void smp_boot(void);    /* start all others; returns when they idle; reports those that do not */
 
 void send_ipi(u32 cpu, u8 vector);
 void send_ipi_mask(const struct cpumask *mask, u8 vector); /* skips this CPU */

@@ -67,9 +67,10 @@ void fpu_free(struct task *t);
 void fpu_reset(void);
 
 /*
- * Signal frames, in Linux's format: FXSAVE image with magic in its software-reserved bytes, extended state,
- * closing magic. size: bytes needed at a 64-byte aligned user address. save: 0 or -EFAULT.
- * restore: from a frame (0 address: fresh state); checked; 0, -EFAULT or -EINVAL.
+ * Signal frames, in Linux's format: FXSAVE image with magic in its software-reserved
+ * bytes, extended state, closing magic. size: bytes needed at a 64-byte aligned user
+ * address. save: 0 or -EFAULT. restore: from a frame (0 address: fresh state); checked;
+ * 0, -EFAULT or -EINVAL.
  */
 size_t fpu_frame_size(void);
 int fpu_save_frame(vaddr_t to);
@@ -78,9 +79,9 @@ int fpu_restore_frame(vaddr_t from);
 /* --- CPU time (account.c) --------------------------------------------------- */
 
 /*
- * The entry code stamps each way in and out with the TSC, per CPU; the sums say how the time since the
- * last context switch divides into user and system. At a switch: add that division of
- * `ns` to prev->user_ns and prev->system_ns and start anew. Interrupts off.
+ * The entry code stamps each way in and out with the TSC, per CPU; the sums say how the
+ * time since the last context switch divides into user and system. At a switch: add that
+ * division of `ns` to prev->user_ns and prev->system_ns and start anew. Interrupts off.
  */
 void account_switch(struct task *prev, u64 ns);
 

@@ -43,8 +43,10 @@ struct tlb_request {
 	u32 pending; /* atomic: targets that have not answered */
 };
 
-static DEFINE_PER_CPU(struct tlb_request, tlb_request) __cacheline; /* own CPU fills, others read while pending */
-static DEFINE_PER_CPU(struct cpumask, tlb_wanted) __cacheline;      /* by whom; atomic */
+/* Own CPU fills, others read while pending. */
+static DEFINE_PER_CPU(struct tlb_request, tlb_request) __cacheline;
+/* Who wants something from this CPU; atomic. */
+static DEFINE_PER_CPU(struct cpumask, tlb_wanted) __cacheline;
 
 DEFINE_PER_CPU(u64, tlb_ipis_sent);
 DEFINE_PER_CPU(u64, tlb_flushes);

@@ -87,7 +87,7 @@ void trap_user_signal(struct regs *regs, const struct fault_signal *sig)
 
 /* --- other exceptions -------------------------------------------------------------- */
 
-/* Which of the unmasked x87 or SSE exceptions it was: bits of the status word, SDM vol. 1, 8.1.3. */
+/* Which of the unmasked x87 or SSE exceptions it was: status bits, SDM vol. 1, 8.1.3. */
 static int fpe_code(u32 status)
 {
 	if (status & 0x01)
@@ -263,9 +263,9 @@ void exit_work(struct regs *regs)
 }
 
 /*
- * IRETQ to user mode has faulted: on real hardware only, and only if regs_acceptable() has missed
- * something. The five words that it did not take lie where its stack pointer was. Makes the frame of a trap
- * from user mode out of both and returns where it is.
+ * IRETQ to user mode has faulted: on real hardware only, and only if regs_acceptable() has
+ * missed something. The five words that it did not take lie where its stack pointer was.
+ * Makes the frame of a trap from user mode out of both and returns where it is.
  */
 struct regs *trap_bad_iret(struct regs *r)
 {
