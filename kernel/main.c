@@ -151,6 +151,7 @@ static void boot_thread(void *arg)
 
 	boot_tables_retire();
 	clock_keepalive_start();
+	process_init();
 	vfs_init();
 	mm_stats_init();
 	debug_files_init();

@@ -22,6 +22,7 @@
 #include "kernel/printk.h"
 #include "kernel/sched.h"
 #include "kernel/string.h"
+#include "mm/mm.h"
 
 u32 num_cpus = 1;
 struct cpumask cpus_online;
@@ -118,6 +119,7 @@ void ap_main(u32 cpu)
 	cpu_init();
 	descriptors_init(cpu);
 	lapic_init_cpu();
+	mm_cpu_init();
 	sched_init_cpu();
 	cpumask_set(&cpus_online, cpu);
 	smp_store_release(&ap_state[cpu], AP_READY);
