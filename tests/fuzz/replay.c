@@ -1,7 +1,7 @@
 /*
  * Runs a fuzz target over its corpus without libFuzzer, as one KTAP test per input.
- * The corpus is build/unit/corpus/NAME, where the program is test_corpus_NAME; the
- * inputs kept in tests/fuzz/found/NAME, if any, are run too.
+ * For the program FOLDER/test_corpus_NAME that is FOLDER/corpus/NAME; the inputs kept
+ * in tests/fuzz/found/NAME, if any, are run too.
  */
 #include <dirent.h>
 #include <sys/wait.h>
@@ -82,9 +82,10 @@ int main(int argc, char **argv)
 
 	if (!name)
 		return 2;
-	name += strlen("test_corpus_");
 	printf("KTAP version 1\n");
-	snprintf(folder, sizeof(folder), "build/unit/corpus/%s", name);
+	snprintf(folder, sizeof(folder), "%.*scorpus/%s", (int)(name - argv[0]), argv[0],
+		 name + strlen("test_corpus_"));
+	name += strlen("test_corpus_");
 	ok = run_folder(folder);
 	snprintf(folder, sizeof(folder), "tests/fuzz/found/%s", name);
 	ok &= run_folder(folder);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Fuzz each target for a while. usage: run.sh SECONDS TARGET...
-# New inputs go into build/unit/corpus/TARGET. An input that breaks something is kept
+# It starts from the seeds in build/unit/corpus/TARGET; inputs that reach new code go into
+# build/unit/fuzz-corpus/TARGET, where the next run goes on. An input that breaks something is kept
 # as build/unit/crash/TARGET-...: put it into tests/fuzz/found/TARGET/ to have `make unit` try it.
 
 seconds=$1
@@ -11,9 +12,10 @@ mkdir -p build/unit/crash
 echo "KTAP version 1"
 for target in "$@"; do
 	log=build/unit/fuzz_$target.log
+	mkdir -p "build/unit/fuzz-corpus/$target"
 	if "build/unit/fuzz_$target" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 \
 		-artifact_prefix="build/unit/crash/$target-" -print_final_stats=1 -use_value_profile=1 \
-		"build/unit/corpus/$target" > "$log" 2>&1; then
+		"build/unit/fuzz-corpus/$target" "build/unit/corpus/$target" > "$log" 2>&1; then
 		passed=$((passed + 1))
 		runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
 		echo "ok $((passed + failed)) fuzz.$target # $runs inputs in $seconds s"

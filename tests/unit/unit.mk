@@ -47,7 +47,7 @@ UNIT_PROGRAMS := $(UNIT:%=$(UNIT_B)/test_%)
 UNIT_REPLAYS  := $(foreach f,$(filter $(FUZZ_ALL),$(UNIT)),$(UNIT_B)/test_corpus_$(f))
 
 .PHONY: unit fuzz
-.SECONDARY: build/.deps-unit
+.SECONDARY: build/.deps-unit $(UNIT_B)/tests/fuzz/seed.o
 unit: $(UNIT_PROGRAMS) $(UNIT_REPLAYS) $(UNIT_B)/corpus/.made
 	@tests/unit/run.sh $(UNIT_PROGRAMS) $(UNIT_REPLAYS)
 
