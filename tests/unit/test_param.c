@@ -153,6 +153,8 @@ TEST(unknown_and_bad_give_one_line_each)
 	CHECK_WARNS(1, "count");
 	parse("count=99999999999999999999999");
 	CHECK_WARNS(1, "count");
+	parse("count=18446744073709551615"); /* -1, if the sign were lost */
+	CHECK_WARNS(1, "count");
 	parse("verbose=maybe");
 	CHECK_WARNS(1, "on or off");
 	parse("run=0123456789012345678901234567890123456789");
