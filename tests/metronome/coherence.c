@@ -1,0 +1,117 @@
+/*
+ * The cost of memory shared between CPUs; docs/metronome.md has the calibration.
+ *
+ * Every line of guest memory has an owner (the CPU that wrote it last), a version (which grows at each change of owner or
+ * write after others have read) and a mark that others have read it since. Every CPU remembers which versions of which
+ * lines it has seen. An access is free if the CPU has the line in the state it needs, as in the MESI protocol:
+ *
+ *     load    of a version that it has seen, or that it wrote itself           free, else a transfer from the owner
+ *     store   to a line that it owns and nobody else has read since            free, else a transfer / invalidation
+ *
+ * A CPU's own table has no replacement policy but collision, so a line may be forgotten and charged again; a line nobody
+ * else has written is never charged. Turns are serial, so nothing here is locked; outside a region nothing is counted.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "metronome.h"
+
+#define LINE_SHIFT	6
+#define PAGES_SHIFT	20			/* lines in one piece of the table: 64 MB of memory */
+#define PIECES		(1u << 14)		/* 1 TB */
+#define SEEN		(1u << 14)		/* lines that one CPU remembers: 1 MB of cache */
+
+struct line {
+	uint16_t owner;		/* CPU number + 1; 0: never written in a region */
+	uint16_t shared;	/* another CPU has read this version */
+	uint32_t version;
+};
+
+struct seen {
+	uint32_t line, version;
+};
+
+static struct line *pieces[PIECES];
+static struct seen *seen[MAX_VCPUS];
+static unsigned int cpus_per_node;
+
+static void *zeroed(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
+
+	if (p == MAP_FAILED) {
+		perror("metronome: memory for the coherence model");
+		exit(1);
+	}
+	return p;
+}
+
+static void charge(unsigned int vcpu, unsigned int owner)
+{
+	struct score *score = score_of(vcpu);
+	bool far = vcpu / cpus_per_node != owner / cpus_per_node;
+
+	score->used += (uint64_t)(far ? options.far : options.near) * UNITS;
+	score->events[far ? FAR_TRANSFERS : TRANSFERS]++;
+}
+
+static void load(unsigned int vcpu, struct line *line, struct seen *mine, uint32_t number)
+{
+	if (!line->owner || line->owner == vcpu + 1)
+		return;
+	if (mine->line == number && mine->version == line->version)
+		return;
+	charge(vcpu, line->owner - 1u);
+	line->shared = 1;
+	*mine = (struct seen){ number, line->version };
+}
+
+static void store(unsigned int vcpu, struct line *line)
+{
+	if (line->owner == vcpu + 1 && !line->shared)
+		return;
+	if (line->owner)
+		charge(vcpu, line->owner == vcpu + 1 ? vcpu : line->owner - 1u);
+	*line = (struct line){ (uint16_t)(vcpu + 1), 0, line->version + 1 };
+}
+
+static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *unused)
+{
+	struct qemu_plugin_hwaddr *haddr;
+	uint64_t number;
+	struct line *line;
+
+	if (!turns_are_on())
+		return;
+	haddr = qemu_plugin_get_hwaddr(info, vaddr);
+	if (!haddr || qemu_plugin_hwaddr_is_io(haddr))
+		return;
+	number = qemu_plugin_hwaddr_phys_addr(haddr) >> LINE_SHIFT;
+	if (number >> PAGES_SHIFT >= PIECES)
+		return;
+	if (!pieces[number >> PAGES_SHIFT])
+		pieces[number >> PAGES_SHIFT] = zeroed(sizeof(struct line) << PAGES_SHIFT);
+	if (!seen[vcpu])
+		seen[vcpu] = zeroed(SEEN * sizeof(struct seen));
+	line = &pieces[number >> PAGES_SHIFT][number & ((1u << PAGES_SHIFT) - 1)];
+	if (qemu_plugin_mem_is_store(info))
+		store(vcpu, line);
+	else
+		load(vcpu, line, &seen[vcpu][number % SEEN], (uint32_t)number);
+	(void)unused;
+}
+
+void coherence_watch(struct qemu_plugin_insn *insn)
+{
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+}
+
+void coherence_start(void)
+{
+	cpus_per_node = ((unsigned int)vcpu_count + options.nodes - 1) / options.nodes;
+	if (!cpus_per_node)
+		cpus_per_node = 1;
+}
