@@ -10,6 +10,8 @@
 ;   y  all CPUs add, each to a line of its own
 ;   h  CPU 0 halts between markers until the HPET's comparator interrupts it after 5 ms; prints the time slept
 ;   w  the others halt; CPU 0 wakes them by interrupt, waits for their answers, 100 times; prints the number of answers
+;   e  CPU 0 adds 100 times to a word that lies across two lines, with LOCK: QEMU stops all other CPUs each time, while the
+;      others loop; prints the sum
 ;   n  marks nothing
 ;   u  marks a begin and no end
 ;
@@ -174,6 +176,8 @@ long_mode:
 	je test_race
 	cmp al, 'y'
 	je test_race
+	cmp al, 'e'
+	je test_exclusive
 	cmp al, 'h'
 	je test_halt
 	cmp al, 'w'
@@ -273,9 +277,23 @@ test_race:
 	call print
 	jmp leave
 
+test_exclusive:
+	mov byte [go], 1
+	mov ecx, 100
+	marker
+.more:	lock inc qword [BUFFER + 60]
+	dec ecx
+	jnz .more
+	marker
+	mov rax, [BUFFER + 60]
+	call print
+	jmp leave
+
 work:
 	mov ecx, 20000
 	mov al, [mode]
+	cmp al, 'e'
+	je work				; until the end
 	cmp al, 'x'
 	je .locked
 	cmp al, 'y'

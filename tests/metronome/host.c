@@ -203,10 +203,10 @@ void host_tsc_begins(void)
 {
 	if (tsc_per_ns != 0)
 		return;
-	ns_at_start = virtual_now();
 	if (options.whole_run) {
 		tsc_per_ns = 1;
 	} else {
+		ns_at_start = virtual_now();
 		tsc_at_start = read_tsc();
 		tsc_per_ns = host_tsc_per_ns;
 	}
@@ -239,13 +239,13 @@ void host_start(void)
 
 	if (dlsym(RTLD_DEFAULT, "clock_gettime") != (void *)clock_gettime) {
 		fprintf(stderr, "metronome: the plugin must be in LD_PRELOAD too, to keep QEMU's time\n");
-		_exit(1);
+		_exit(69);
 	}
 	find_originals();
 	kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (kick_fd < 0) {
 		perror("metronome: eventfd");
-		_exit(1);
+		_exit(69);
 	}
 	calibrate_tsc();
 	sigaction(SIGSEGV, &segv, NULL);

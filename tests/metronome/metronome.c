@@ -7,6 +7,8 @@
 
 EXPORT const int qemu_plugin_version = API_VERSION;
 
+enum { NO_REGION = 4, BAD_USE = 69 };	/* QEMU's exit status; it would add a line of its own to an error returned */
+
 struct qemu_plugin_scoreboard *scoreboard;
 int vcpu_count;
 __thread int self = -1;
@@ -40,7 +42,7 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)
 	if (!region_was_marked() && !options.whole_run) {
 		fprintf(stderr, "metronome: the guest never marked a region (xchg %%r15,%%r15)\n");
 		fflush(NULL);
-		_exit(4);
+		_exit(NO_REGION);
 	}
 	(void)id, (void)unused;
 }
@@ -50,18 +52,18 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 	if (info->version.cur < API_VERSION) {
 		fprintf(stderr, "metronome: QEMU 9.0 or newer is needed (plugin interface %d, this has %d)\n",
 			API_VERSION, info->version.cur);
-		return -1;
+		exit(BAD_USE);
 	}
 	if (!info->system_emulation || strcmp(info->target_name, "x86_64")) {
 		fprintf(stderr, "metronome: only qemu-system-x86_64 is supported\n");
-		return -1;
+		exit(BAD_USE);
 	}
 	if (info->system.smp_vcpus > MAX_VCPUS) {
 		fprintf(stderr, "metronome: at most %d CPUs\n", MAX_VCPUS);
-		return -1;
+		exit(BAD_USE);
 	}
 	if (!options_read(argc, argv) || !report_open() || !profile_start())
-		return -1;
+		exit(BAD_USE);
 	vcpu_count = info->system.smp_vcpus;
 	scoreboard = qemu_plugin_scoreboard_new(sizeof(struct score));
 	coherence_start();

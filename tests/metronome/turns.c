@@ -34,12 +34,14 @@
 
 #include "metronome.h"
 
+#define WHOLE_RUN_START	1000000000	/* ns; the same in every run */
+
 enum { NOBODY = -1, MAIN = -2 };	/* holders that are not a vCPU */
 
 enum state {
 	HALTED,		/* in pthread_cond_wait, or about to be; or not started */
 	RUNNABLE,
-	WAKING,		/* its condition was signalled; it will become one of the other two */
+	WAKING,		/* signalled or resumed; it will become one of the other two */
 };
 
 struct vcpu {
@@ -145,6 +147,12 @@ bool turns_are_on(void)
 }
 
 /* ---- who is next ---- */
+
+static void set_state(struct vcpu *v, enum state state)
+{
+	waking += (state == WAKING) - (v->state == WAKING);
+	v->state = state;
+}
 
 static void new_round(void)
 {
@@ -255,6 +263,13 @@ static void step_all(void)
 
 /* ---- regions ---- */
 
+/* A halted vCPU's sleep ends, at a time that may be in the same turn as its begin. */
+static void add_idle(int vcpu, int64_t until)
+{
+	if (until > vcpus[vcpu].halted_at)
+		region.idle[vcpu] += until - vcpus[vcpu].halted_at;
+}
+
 static void pin(bool pinned)
 {
 	cpu_set_t set;
@@ -296,7 +311,7 @@ static void close_report(void)
 	region.steps = steps - region.steps;
 	for (int i = 0; i < vcpu_count; i++)
 		if (vcpus[i].idle)
-			region.idle[i] += region.end - vcpus[i].halted_at;
+			add_idle(i, region.end);
 	reporting = false;
 	report_region(&region);
 }
@@ -312,7 +327,8 @@ static void begin_turns(void)
 	position = 0;
 	main_needed = false;
 	host_tsc_begins();
-	atomic_store(&clock_ns, virtual_now());
+	atomic_store(&clock_ns, options.whole_run ? WHOLE_RUN_START : virtual_now());
+	atomic_store(&latest, clock_ns);
 	atomic_store(&on, true);
 	host_kick_main();
 	pin(true);
@@ -391,7 +407,7 @@ void vcpu_started(unsigned int vcpu)
 	pthread_mutex_lock(&lock);
 	v->tid = gettid();
 	sched_getaffinity(v->tid, sizeof(v->home), &v->home);
-	v->state = RUNNABLE;
+	set_state(v, RUNNABLE);
 	if (atomic_load(&on)) {
 		score_of(vcpu)->used = TURN_OVER;
 		pin(true);
@@ -400,11 +416,10 @@ void vcpu_started(unsigned int vcpu)
 	pthread_mutex_unlock(&lock);
 }
 
+/* A vCPU is where it can be given the baton, or has halted. */
 static void settle(struct vcpu *v, enum state state)
 {
-	if (v->state == WAKING)
-		waking--;
-	v->state = state;
+	set_state(v, state);
 	if (atomic_load(&on) && baton == NOBODY && !waking)
 		pass();
 	else if (arming)
@@ -420,7 +435,7 @@ void vcpu_halted(unsigned int vcpu)
 	v->halted_at = atomic_load(&clock_ns) + ahead((int)vcpu);
 	v->debt = 0;
 	if (atomic_load(&on) && baton == (int)vcpu) {
-		v->state = HALTED;
+		set_state(v, HALTED);
 		pass();
 	} else {
 		settle(v, HALTED);
@@ -435,10 +450,11 @@ void vcpu_resumed(unsigned int vcpu)
 	pthread_mutex_lock(&lock);
 	v->idle = false;
 	if (reporting)
-		region.idle[vcpu] += atomic_load(&clock_ns) - v->halted_at;
+		add_idle((int)vcpu, atomic_load(&clock_ns));
 	if (v->tid)
 		score_of(vcpu)->used = atomic_load(&on) || arming ? TURN_OVER : 0;
-	settle(v, RUNNABLE);
+	/* It may halt again without having run anything: it has settled when it comes to a block. */
+	set_state(v, atomic_load(&on) ? WAKING : RUNNABLE);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -459,6 +475,8 @@ void vcpu_turn_over(unsigned int vcpu)
 	atomic_store(&v->go, 0);
 	v->step = false;
 	v->stopped = true;
+	if (v->state != RUNNABLE)
+		settle(v, RUNNABLE);
 	if (arming) {
 		for (int i = 0; i < vcpu_count; i++)
 			if (!vcpus[i].stopped)
@@ -504,10 +522,8 @@ void wakes(pthread_cond_t *cond)
 {
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < vcpu_count; i++)
-		if (vcpus[i].cond == cond && vcpus[i].state == HALTED) {
-			vcpus[i].state = WAKING;
-			waking++;
-		}
+		if (vcpus[i].cond == cond && vcpus[i].state == HALTED)
+			set_state(&vcpus[i], WAKING);
 	pthread_mutex_unlock(&lock);
 }
 
