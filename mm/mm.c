@@ -35,7 +35,6 @@ struct mm *mm_create(void)
 		slab_free(mm_cache, mm);
 		return NULL;
 	}
-	paging_init_root(page_address(root));
 	mm->root = page_to_phys(root);
 	mm->users = mm->refs = 1;
 	rwsem_init(&mm->lock, &mm_class);

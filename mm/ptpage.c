@@ -33,11 +33,14 @@ struct page *ptpage_alloc(struct mm *mm, unsigned level)
 
 	if (fault_inject())
 		return NULL;
-	p = quicklist_take();
-	if (!p)
+	p = quicklist_take(level == PT_LEVELS ? QUICK_ROOT : QUICK_TABLE);
+	if (!p) {
 		p = page_alloc(0, NO_NODE, ALLOC_ZERO | ALLOC_NOWAIT, PG_TABLE);
-	if (!p)
-		return NULL;
+		if (!p)
+			return NULL;
+		if (level == PT_LEVELS)
+			paging_init_root(page_address(p));
+	}
 	p->level = (u8)level;
 	spin_init(&p->pt.lock, level == 1 ? &pt_class : &pt_upper_class);
 	p->pt.used = 0;
@@ -52,7 +55,7 @@ static void check_zero(struct page *p)
 #ifdef DEBUG
 	const u64 *e = page_address(p);
 
-	for (unsigned i = 0; i < PT_ENTRIES; i++)
+	for (unsigned i = 0; i < (p->level == PT_LEVELS ? PT_ENTRIES / 2 : PT_ENTRIES); i++)
 		if (e[i])
 			panic("page table freed with entry %u = %llx", i, (unsigned long long)e[i]);
 #else
@@ -63,7 +66,7 @@ static void check_zero(struct page *p)
 void ptpage_free_now(struct page *p)
 {
 	check_zero(p);
-	if (!quicklist_give(p))
+	if (!quicklist_give(p->level == PT_LEVELS ? QUICK_ROOT : QUICK_TABLE, p))
 		page_free(p, 0);
 }
 

@@ -20,8 +20,8 @@
 #include "mm/page.h"
 
 /*
- * A zeroed table for a level (1..4) of mm, from the quicklist (vm.quicklist), which
- * counts in the mm's MM_TABLES. May fail: NULL. Does not sleep.
+ * A zeroed table for a level (1..4) of mm; of a root (4) the kernel's half is set. From
+ * the quicklist if it has one. Counts in the mm's MM_TABLES. May fail: NULL. Does not sleep.
  */
 struct page *ptpage_alloc(struct mm *mm, unsigned level);
 

@@ -247,9 +247,9 @@ void pt_prune(struct gather *g, vaddr_t start, vaddr_t end)
 	rcu_read_unlock();
 }
 
-static void destroy(struct mm *mm, struct page *table, unsigned entries_used)
+static void destroy(struct mm *mm, struct page *table, unsigned n)
 {
-	for (unsigned i = 0; i < entries_used && table->pt.used; i++) {
+	for (unsigned i = 0; i < n && table->pt.used; i++) {
 		pte_t *slot = &entries(table)[i];
 
 		if (!pte_is_table(*slot))
@@ -269,11 +269,7 @@ static void destroy(struct mm *mm, struct page *table, unsigned entries_used)
 void pt_destroy(struct mm *mm)
 {
 	struct page *root = phys_to_page(mm->root);
-	u64 *kernel_half = (u64 *)page_address(root) + PT_ENTRIES / 2;
 
 	destroy(mm, root, PT_ENTRIES / 2);
-	for (unsigned i = 0; i < PT_ENTRIES / 2; i++)
-		if (kernel_half[i])
-			kernel_half[i] = 0;
 	ptpage_free_unused(mm, root);
 }

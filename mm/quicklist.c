@@ -22,11 +22,11 @@
 #include "mm/ptpage.h"
 
 struct quicklist {
-	struct page *head; /* the next one's descriptor is in the frame's first word */
-	u32 count, high;
+	struct page *head[NR_QUICK]; /* the next one's descriptor is in the frame's first word */
+	u32 count, high;             /* of all lists together */
 	u32 busy;
 	bool missed;
-	struct page *outbox;
+	struct page *outbox[NR_QUICK];
 	u64 hits, misses, returned; /* since boot: taken; list empty; not taken back */
 } __cacheline;
 
@@ -37,16 +37,16 @@ static inline struct page **link_of(struct page *p)
 	return page_address(p);
 }
 
-struct page *quicklist_take(void)
+struct page *quicklist_take(enum quicklist_kind kind)
 {
 	struct quicklist *q = this_cpu_ptr(quicklist);
 	struct page *p;
 
 	q->busy = 1;
 	barrier();
-	p = q->head;
+	p = q->head[kind];
 	if (likely(p)) {
-		q->head = *link_of(p);
+		q->head[kind] = *link_of(p);
 		*link_of(p) = NULL;
 		q->count--;
 		q->hits++;
@@ -59,7 +59,7 @@ struct page *quicklist_take(void)
 	return p;
 }
 
-bool quicklist_give(struct page *p)
+bool quicklist_give(enum quicklist_kind kind, struct page *p)
 {
 	struct quicklist *q = this_cpu_ptr(quicklist);
 
@@ -70,8 +70,8 @@ bool quicklist_give(struct page *p)
 	}
 	q->busy = 1;
 	barrier();
-	*link_of(p) = q->head;
-	q->head = p;
+	*link_of(p) = q->head[kind];
+	q->head[kind] = p;
 	q->count++;
 	barrier();
 	q->busy = 0;
@@ -84,10 +84,12 @@ static void collect(void *unused)
 	struct quicklist *q = this_cpu_ptr(quicklist);
 
 	q->missed = q->busy;
-	if (q->busy || q->outbox)
+	if (q->busy || q->outbox[QUICK_TABLE] || q->outbox[QUICK_ROOT])
 		return;
-	q->outbox = q->head;
-	q->head = NULL;
+	for (int k = 0; k < NR_QUICK; k++) {
+		q->outbox[k] = q->head[k];
+		q->head[k] = NULL;
+	}
 	q->count = 0;
 }
 
@@ -106,15 +108,15 @@ void quicklist_drain_all(void)
 		again = false;
 		for_each_cpu(cpu, &cpus_online) {
 			struct quicklist *q = per_cpu_ptr(quicklist, cpu);
-			struct page *chain = atomic_xchg(&q->outbox, NULL);
 
 			again |= q->missed;
-			while (chain) {
-				struct page *p = chain;
+			for (int k = 0; k < NR_QUICK; k++) {
+				struct page *p = atomic_xchg(&q->outbox[k], NULL), *next;
 
-				chain = *link_of(p);
-				*link_of(p) = NULL;
-				page_free(p, 0);
+				for (; p; p = next) {
+					next = *link_of(p);
+					page_free(p, 0);
+				}
 			}
 		}
 	}

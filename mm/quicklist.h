@@ -8,14 +8,17 @@
 
 #include "mm/page.h"
 
-/* A zeroed frame of type PG_TABLE, or NULL: list empty or vm.quicklist=off. No locks. */
-struct page *quicklist_take(void);
+/* Two lists a CPU: zeroed tables; and root tables, zero but for the kernel's half, which is set. */
+enum quicklist_kind { QUICK_TABLE, QUICK_ROOT, NR_QUICK };
+
+/* A frame of type PG_TABLE, or NULL: list empty or vm.quicklist=off. No locks. */
+struct page *quicklist_take(enum quicklist_kind kind);
 
 /*
- * Offer a zeroed frame that no TLB holds any more. False: not taken (off; or, with
- * vm.quicklist=node, of another node than this CPU's; or the list is at its high water mark),
- * the caller gives it to the frame allocator.
+ * Offer a frame in the state described above that no TLB holds any more. False:
+ * not taken (off; or, with vm.quicklist=node, of another node than this CPU's;
+ * or the list is at its high water mark): the caller gives it to the frame allocator.
  */
-bool quicklist_give(struct page *p);
+bool quicklist_give(enum quicklist_kind kind, struct page *p);
 
 #endif
