@@ -79,6 +79,17 @@ void uio_skip(struct uio *u, u64 n);
 /* Cut to at most n bytes in all. */
 void uio_cut(struct uio *u, u64 n);
 
+#define MAX_RW  0x7ffff000UL /* the most that one call moves */
+#define MAX_IOV 1024
+
+/* A user's iovec as a uio. 0, -EINVAL, -EFAULT, -ENOMEM; iov_free() after 0. */
+struct user_iov {
+	struct segment fast[8], *seg;
+	struct uio u;
+};
+int iov_load(struct user_iov *v, vaddr_t uvec, u64 count);
+void iov_free(struct user_iov *v);
+
 /* Device numbers as stat(2) shows them in 32 bits. */
 #define DEV(major, minor) ((u32)((minor) & 0xff) | (u32)(major) << 8 | ((u32)(minor) & ~0xffu) << 12)
 #define DEV_MAJOR(dev) ((dev) >> 8 & 0xfff)
@@ -295,6 +306,7 @@ struct file {
 	struct dentry *dentry;
 	const struct file_ops *ops;
 	void *data;   /* of ops */
+	bool in_epoll; /* epoll.c must be told of the end */
 	struct rcu_head rcu;
 };
 
@@ -356,6 +368,8 @@ struct dentry *fs_cwd(struct fs *fs);
 
 /* Also wait on q while polling; t may be NULL. */
 void poll_wait(struct poll_table *t, struct wait_queue *q);
+
+void epoll_forget(struct file *f); /* f is about to go */
 
 /* --- the parts -------------------------------------------------------------- */
 

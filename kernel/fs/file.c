@@ -50,6 +50,8 @@ void file_put(struct file *f)
 {
 	if (!f || atomic_sub(&f->refs, 1))
 		return;
+	if (f->in_epoll)
+		epoll_forget(f);
 	locks_release(f);
 	if (f->ops->release && !(f->fmode & FMODE_PATH))
 		f->ops->release(f);

@@ -2,8 +2,6 @@
  * System calls that move bytes: read, write and their vector and positioned forms, lseek,
  * sendfile, copy_file_range.
  */
-#include <linux/uio.h>
-
 #include "arch/x86_64/uaccess.h"
 #include "kernel/signal.h"
 #include "kernel/syscall.h"
@@ -11,57 +9,6 @@
 #include "kernel/vfs.h"
 #include "mm/page.h"
 #include "mm/slab.h"
-
-#define MAX_RW  0x7ffff000UL /* the most that one call moves */
-#define FAST_IOV 8
-#ifndef UIO_MAXIOV
-#define UIO_MAXIOV 1024
-#endif
-
-/* A user's iovec. `fast` is used if it is short; iov_free() when done. */
-struct iov {
-	struct segment fast[FAST_IOV], *seg;
-	struct uio u;
-};
-
-static long iov_load(struct iov *v, vaddr_t uvec, u64 count)
-{
-	u64 total = 0;
-
-	v->seg = v->fast;
-	if (count > UIO_MAXIOV)
-		return -EINVAL;
-	if (count > FAST_IOV) {
-		v->seg = kmalloc(count * sizeof(struct segment));
-		if (!v->seg)
-			return -ENOMEM;
-	}
-	if (copy_from_user(v->seg, uvec, count * sizeof(struct segment)))
-		goto fault;
-	for (u64 i = 0; i < count; i++) {
-		if ((s64)v->seg[i].len < 0) {
-			if (v->seg != v->fast)
-				kfree(v->seg);
-			return -EINVAL;
-		}
-		if (!user_range_ok(v->seg[i].base, v->seg[i].len))
-			goto fault;
-		v->seg[i].len = MIN(v->seg[i].len, MAX_RW - total);
-		total += v->seg[i].len;
-	}
-	v->u = (struct uio){ .seg = v->seg, .nr = (u32)count, .left = total };
-	return 0;
-fault:
-	if (v->seg != v->fast)
-		kfree(v->seg);
-	return -EFAULT;
-}
-
-static void iov_free(struct iov *v)
-{
-	if (v->seg != v->fast)
-		kfree(v->seg);
-}
 
 /* --- one buffer ------------------------------------------------------------------ */
 
@@ -113,7 +60,7 @@ long sys_pwrite64(u64 fd, u64 buf, u64 n, u64 pos)
 static long rwv(u64 fd, vaddr_t vec, u64 count, u64 *pos, bool write)
 {
 	struct file *f = fd_get((int)fd);
-	struct iov v;
+	struct user_iov v;
 	long ret;
 
 	if (!f)

@@ -2,6 +2,7 @@
 #include "arch/x86_64/uaccess.h"
 #include "kernel/string.h"
 #include "kernel/vfs.h"
+#include "mm/slab.h"
 
 void uio_init(struct uio *u, struct segment *seg, u64 base, u64 len, bool kernel)
 {
@@ -86,4 +87,43 @@ size_t uio_put(struct uio *u, const void *buf, size_t n)
 size_t uio_zero(struct uio *u, size_t n)
 {
 	return copy(u, ZERO, NULL, n);
+}
+
+/* --- a user's iovec ------------------------------------------------------------------ */
+
+void iov_free(struct user_iov *v)
+{
+	if (v->seg != v->fast)
+		kfree(v->seg);
+}
+
+int iov_load(struct user_iov *v, vaddr_t uvec, u64 count)
+{
+	u64 total = 0;
+	int err = -EFAULT;
+
+	v->seg = v->fast;
+	if (count > MAX_IOV)
+		return -EINVAL;
+	if (count > ARRAY_SIZE(v->fast)) {
+		v->seg = kmalloc(count * sizeof(struct segment));
+		if (!v->seg)
+			return -ENOMEM;
+	}
+	if (copy_from_user(v->seg, uvec, count * sizeof(struct segment)))
+		goto fail;
+	for (u64 i = 0; i < count; i++) {
+		struct segment *s = &v->seg[i];
+
+		err = (s64)s->len < 0 ? -EINVAL : user_range_ok(s->base, s->len) ? 0 : -EFAULT;
+		if (err)
+			goto fail;
+		s->len = MIN(s->len, MAX_RW - total);
+		total += s->len;
+	}
+	v->u = (struct uio){ .seg = v->seg, .nr = (u32)count, .left = total };
+	return 0;
+fail:
+	iov_free(v);
+	return err;
 }
