@@ -169,6 +169,36 @@ bool pipe_peek(struct pipe *p, u32 i, struct pipe_buf *buf)
 	return there;
 }
 
+bool pipe_share(struct pipe *p, u32 i, struct pipe_buf *buf)
+{
+	bool there;
+
+	spin_lock(&p->lock);
+	there = i < p->head - p->tail;
+	if (there) {
+		struct pipe_buf *b = slot(p, p->tail + i);
+
+		if (b->kind == PIPE_OWN)
+			b->kind = PIPE_CACHE;
+		*buf = *b;
+		buf->kind = PIPE_CACHE;
+		page_get(buf->page);
+	}
+	spin_unlock(&p->lock);
+	return there;
+}
+
+int pipe_wait_writable(struct pipe *p, bool nonblock)
+{
+	static const struct pipe_buf full = { .kind = PIPE_CACHE, .len = PAGE_SIZE };
+
+	if (room_or_error(p, &full))
+		return 0;
+	if (nonblock)
+		return -EAGAIN;
+	return wait_event_interruptible(&p->write_wait, room_or_error(p, &full)) ? -ERESTARTSYS : 0;
+}
+
 void pipe_consume(struct pipe *p, u32 n)
 {
 	struct pipe_buf done = { .page = NULL }, *b;

@@ -50,6 +50,10 @@ int pipe_push(struct pipe *p, struct pipe_buf *buf, bool nonblock);
 int pipe_wait_readable(struct pipe *p, bool nonblock);
 /* Copy of the i-th filled buffer; false if there are not so many. */
 bool pipe_peek(struct pipe *p, u32 i, struct pipe_buf *buf);
+/* The same with a reference on the page, which from now on no write may append to. */
+bool pipe_share(struct pipe *p, u32 i, struct pipe_buf *buf);
+/* Wait until a push would not have to (or no readers are left). 0, -EAGAIN, -ERESTARTSYS. */
+int pipe_wait_writable(struct pipe *p, bool nonblock);
 /* n bytes of the first buffer are done with. reading is held. */
 void pipe_consume(struct pipe *p, u32 n);
 void pipe_buf_release(struct pipe_buf *buf);
