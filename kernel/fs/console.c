@@ -76,5 +76,6 @@ void tty_init(void)
 	console.output = console_output;
 	spin_init(&raw_lock, &console_raw_class);
 	wait_init(&raw_wait);
+	pty_init();
 	WRITE_ONCE(ready, true);
 }

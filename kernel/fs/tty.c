@@ -37,7 +37,6 @@ static const struct termios default_termios = {
 void tty_setup(struct tty *t, u32 rdev)
 {
 	t->rdev = rdev;
-	t->refs = 1;
 	t->termios = default_termios;
 	spin_init(&t->lock, &tty_class);
 	wait_init(&t->read_wait);
@@ -369,10 +368,35 @@ static long set_session(struct tty *t, bool steal)
 	return ret;
 }
 
-static void drop_tty(struct process *p, void *arg)
+/* Nobody of the session has it any more. */
+static void drop_from_all(struct tty *t)
 {
-	if (p->tty == arg)
-		p->tty = NULL;
+	for (struct process *p = process_next(1); p; p = process_after(p)) {
+		if (READ_ONCE(p->tty) == t)
+			WRITE_ONCE(p->tty, NULL);
+	}
+}
+
+void tty_forget(struct tty *t)
+{
+	if (t->sid)
+		drop_from_all(t);
+}
+
+/* The session loses the terminal: its leader said so, or is gone. */
+static void end_session(struct tty *t)
+{
+	int pgid;
+
+	spin_lock(&t->lock);
+	pgid = t->pgid;
+	t->sid = t->pgid = 0;
+	spin_unlock(&t->lock);
+	if (pgid) {
+		signal_pgrp(pgid, SIGHUP);
+		signal_pgrp(pgid, SIGCONT);
+	}
+	drop_from_all(t);
 }
 
 static long give_up_session(struct tty *t)
@@ -381,23 +405,18 @@ static long give_up_session(struct tty *t)
 
 	if (p->tty != t)
 		return -ENOTTY;
-	if (p->pid == p->sid) {
-		int pgid = t->pgid;
-		u64 flags;
-
-		spin_lock(&t->lock);
-		t->sid = t->pgid = 0;
-		spin_unlock(&t->lock);
-		if (pgid) {
-			signal_pgrp(pgid, SIGHUP);
-			signal_pgrp(pgid, SIGCONT);
-			flags = tree_lock();
-			pgrp_each(pgid, drop_tty, t);
-			tree_unlock(flags);
-		}
-	}
+	if (p->pid == p->sid)
+		end_session(t);
 	p->tty = NULL;
 	return 0;
+}
+
+void tty_leader_exit(struct process *p)
+{
+	struct tty *t = p->tty;
+
+	if (t && p->pid == p->sid && t->sid == p->sid)
+		end_session(t);
 }
 
 static int group_session(int pgid)

@@ -9,6 +9,8 @@
 
 #include "kernel/vfs.h"
 
+struct process;
+
 #define TTY_BUF 4096 /* bytes of input kept */
 
 struct tty_winsize {
@@ -26,7 +28,6 @@ struct tty {
 	void *data;
 
 	spinlock_t lock;
-	u32 refs; /* ptys; atomic */
 	struct termios termios;
 	struct tty_winsize winsize;
 	int pgid, sid; /* foreground group, session; 0: none */
@@ -48,6 +49,9 @@ void tty_input(struct tty *t, const char *text, size_t len);
 /* The other side is gone: SIGHUP to the session, end of file to readers. */
 void tty_hangup(struct tty *t);
 
+/* It goes away: nobody's controlling terminal any more. */
+void tty_forget(struct tty *t);
+
 extern const struct file_ops tty_ops; /* f->data is the tty */
 /* Common parts of open() by device number; -ENXIO if there is none. */
 int tty_open(struct file *f, u32 rdev);
@@ -57,5 +61,8 @@ long tty_ioctl(struct tty *t, u32 cmd, u64 arg);
 struct tty *console_tty(void);
 int ptmx_open(struct file *f);
 int pts_open(struct file *f, u32 minor);
+void pty_init(void);
+/* exit(2) of a session leader: its terminal is given up, the foreground group hears SIGHUP. */
+void tty_leader_exit(struct process *p);
 
 #endif
