@@ -111,9 +111,10 @@ static void write_lines(const char *text, size_t len, bool stamp)
 static void print(bool stamp, const char *before, const char *fmt, va_list args)
 {
 	char text[LINE_MAX];
-	int n = kscnprintf(text, sizeof(text) - 1, "%s", before);
+	int n = kscnprintf(text, sizeof(text) - 1, "%s", before), room = (int)sizeof(text) - 2 - n, len;
 
-	n += MIN(kvsnprintf(text + n, sizeof(text) - 1 - n, fmt, args), (int)sizeof(text) - 2 - n);
+	len = kvsnprintf(text + n, room + 1, fmt, args);
+	n += MIN(len, room);
 	if (n == 0 || text[n - 1] != '\n') {
 		text[n++] = '\n';
 		text[n] = 0;

@@ -34,6 +34,7 @@ struct timer_queue {
 	/* Own CPU, interrupts off. */
 	u64 slice;      /* 0 = none */
 	u64 programmed; /* what the hardware is set to; 0 = off */
+	u64 interrupts;
 };
 
 static __cacheline DEFINE_PER_CPU(struct timer_queue, timer_queue);
@@ -233,6 +234,7 @@ void timer_interrupt(bool user)
 	bool idle = rcu_irq_enter();
 	u64 now;
 
+	q->interrupts++;
 	q->programmed = 0;
 	now = clock_ns();
 	spin_lock(&q->lock);
@@ -256,4 +258,9 @@ void timer_interrupt(bool user)
 	if (user)
 		rcu_quiescent();
 	rcu_irq_exit(idle);
+}
+
+u64 timer_interrupts(u32 cpu)
+{
+	return READ_ONCE(per_cpu(timer_queue, cpu).interrupts);
 }

@@ -30,6 +30,9 @@ bool timer_cancel(struct timer *t);
 /* The scheduler's own deadline on this CPU: when the slice ends; 0 = none. Interrupts off. */
 void timer_set_slice(u64 deadline_ns);
 
+/* Timer interrupts that a CPU has taken. */
+u64 timer_interrupts(u32 cpu);
+
 /* From VEC_TIMER: run what is due, preempt the running task, arm the next. Interrupts off. */
 void timer_interrupt(bool user);
 
