@@ -172,6 +172,8 @@ void sched_set_policy(struct task *t, int policy, int rt_priority);
 
 /* A running kernel thread; it ends when fn returns. The pointer is good while it lives. NULL: out of memory. */
 struct task *kthread_create(const char *name, void (*fn)(void *), void *arg, int cpu /* -1 = any */);
+/* The same, not started: the caller has the one reference and calls sched_start(). */
+struct task *kthread_prepare(const char *name, void (*fn)(void *), void *arg, int cpu);
 
 /*
  * Signals have come or gone. task_notify: t has something to look at: wake it if it sleeps in one of

@@ -80,7 +80,7 @@ static void kthread_main(void *arg)
 	panic("a dead task runs");
 }
 
-struct task *kthread_create(const char *name, void (*fn)(void *), void *arg, int cpu)
+struct task *kthread_prepare(const char *name, void (*fn)(void *), void *arg, int cpu)
 {
 	struct task *t = task_alloc(name, cpu < 0 ? (int)this_node() : cpu_to_node[cpu]);
 
@@ -94,7 +94,16 @@ struct task *kthread_create(const char *name, void (*fn)(void *), void *arg, int
 		cpumask_set(&t->affinity, cpu);
 	}
 	arch_task_init(t, kthread_main, t);
-	sched_start(t);
-	task_put(t); /* from here on only the scheduler holds it */
+	return t;
+}
+
+struct task *kthread_create(const char *name, void (*fn)(void *), void *arg, int cpu)
+{
+	struct task *t = kthread_prepare(name, fn, arg, cpu);
+
+	if (t) {
+		sched_start(t);
+		task_put(t); /* from here on only the scheduler holds it */
+	}
 	return t;
 }

@@ -1,0 +1,389 @@
+/*
+ * Self-tests of the scheduler, wait queues and timers.
+ */
+#include <asm/errno.h>
+
+#include "arch/x86_64/clock.h"
+#include "arch/x86_64/cpu.h"
+#include "arch/x86_64/smp.h"
+#include "kernel/runqueue.h"
+#include "kernel/selftest.h"
+#include "kernel/string.h"
+#include "kernel/timer.h"
+#include "kernel/wait.h"
+
+/* --- scheduler --------------------------------------------------------------------------- */
+
+static u64 progress[2 * MAX_CPUS];
+static bool stop;
+
+static void runner(struct member *m)
+{
+	while (!READ_ONCE(stop)) {
+		progress[m->index]++;
+		for (int i = 0; i < 50; i++)
+			cpu_relax();
+		cond_resched();
+	}
+}
+
+/* Two tasks a CPU that never sleep: all get on, in about equal parts where they share a CPU. */
+SELFTEST(sched_all_make_progress)
+{
+	u32 n = 2 * cpus_up();
+
+	memset(progress, 0, sizeof(progress));
+	stop = false;
+	SELFTEST_CHECK(!crew_start(runner, NULL, n, true));
+	sleep_ns(200 * MS + n * 5 * MS);
+	WRITE_ONCE(stop, true);
+	crew_wait();
+	for (u32 i = 0; i < n; i++)
+		SELFTEST_CHECK(progress[i] > 0);
+	return 0;
+}
+
+static void affinity_member(struct member *m)
+{
+	u32 *wrong = m->arg;
+	struct cpumask one;
+
+	/* Around all CPUs, each time moved while running. */
+	for_each_cpu(cpu, &cpus_online) {
+		one = (struct cpumask){ 0 };
+		cpumask_set(&one, cpu);
+		if (sched_set_affinity(current, &one) || this_cpu() != cpu)
+			atomic_add(wrong, 1);
+		sched_yield();
+		if (this_cpu() != cpu)
+			atomic_add(wrong, 1);
+		sleep_ns(10000);
+		if (this_cpu() != cpu)
+			atomic_add(wrong, 1);
+	}
+}
+
+SELFTEST(sched_affinity_of_oneself)
+{
+	static u32 wrong;
+	struct cpumask none = { 0 };
+
+	wrong = 0;
+	SELFTEST_CHECK(!crew_run(affinity_member, &wrong, MIN(cpus_up(), 16u), false));
+	SELFTEST_CHECK(!wrong);
+	SELFTEST_CHECK(sched_set_affinity(current, &none) == -EINVAL);
+	return 0;
+}
+
+/* Which CPU each member is on, as it sees it. */
+static u32 where[2 * MAX_CPUS];
+
+static void reporter(struct member *m)
+{
+	while (!READ_ONCE(stop)) {
+		WRITE_ONCE(where[m->index], this_cpu());
+		progress[m->index]++;
+		for (int i = 0; i < 20; i++)
+			cpu_relax();
+		cond_resched();
+	}
+}
+
+static bool arrived(u32 index, u32 cpu)
+{
+	for (u64 give_up = clock_ns() + 2000 * MS; clock_ns() < give_up; sleep_ns(1 * MS))
+		if (READ_ONCE(where[index]) == cpu)
+			return true;
+	return false;
+}
+
+/* Others' affinity: a running task leaves its CPU, and stays away. */
+SELFTEST(sched_affinity_of_another)
+{
+	bool ok = true;
+
+	stop = false;
+	where[0] = MAX_CPUS;
+	SELFTEST_CHECK(!crew_start(reporter, NULL, 1, true));
+	for_each_cpu(cpu, &cpus_online) {
+		struct cpumask one = { 0 };
+		u64 before;
+
+		cpumask_set(&one, cpu);
+		ok &= !sched_set_affinity(crew_member(0)->task, &one) && arrived(0, cpu);
+		before = READ_ONCE(progress[0]);
+		sleep_ns(1 * MS);
+		for (u64 end = clock_ns() + 500 * MS; progress[0] == before && clock_ns() < end;)
+			sleep_ns(1 * MS);
+		ok &= READ_ONCE(progress[0]) > before && READ_ONCE(where[0]) == cpu;
+	}
+	WRITE_ONCE(stop, true);
+	crew_wait();
+	SELFTEST_CHECK(ok);
+	return 0;
+}
+
+/* All on one CPU; then they may go: idle CPUs come for them, each to one. */
+SELFTEST(sched_idle_cpus_steal)
+{
+	u32 n = cpus_up(), spread = 0;
+	struct cpumask first = { 0 }, seen;
+
+	stop = false;
+	cpumask_set(&first, cpumask_next(&cpus_online, 0));
+	memset(where, 0xff, sizeof(where));
+	SELFTEST_CHECK(!crew_start(reporter, NULL, n, false));
+	for (u32 i = 0; i < n; i++)
+		sched_set_affinity(crew_member(i)->task, &first);
+	sleep_ns(5 * MS);
+	for (u32 i = 0; i < n; i++)
+		sched_set_affinity(crew_member(i)->task, &cpus_online);
+	for (u64 give_up = clock_ns() + 2000 * MS; spread < n && clock_ns() < give_up;) {
+		sleep_ns(5 * MS);
+		seen = (struct cpumask){ 0 };
+		for (u32 i = 0; i < n; i++)
+			if (READ_ONCE(where[i]) < MAX_CPUS)
+				cpumask_set(&seen, READ_ONCE(where[i]));
+		spread = cpumask_count(&seen);
+	}
+	WRITE_ONCE(stop, true);
+	crew_wait();
+	/* This thread needs a CPU itself from time to time, so two may meet on one. */
+	SELFTEST_CHECK(spread >= n - (n > 1));
+	return 0;
+}
+
+/* A CPU with one runnable task takes no timer interrupts. */
+SELFTEST(sched_tickless)
+{
+	u32 cpu = cpumask_next(&cpus_online, 1);
+	u64 before, after;
+
+	if (cpu == MAX_CPUS)
+		return 0; /* this thread's own sleeps interrupt the only one */
+	stop = false;
+	memset(where, 0xff, sizeof(where));
+	SELFTEST_CHECK(!crew_start(reporter, NULL, 2, true)); /* 0 beside us, 1 alone */
+	SELFTEST_CHECK(arrived(1, cpu));
+	sleep_ns(30 * MS); /* what was armed before has fired */
+	before = timer_interrupts(cpu);
+	sleep_ns(100 * MS);
+	after = timer_interrupts(cpu);
+	WRITE_ONCE(stop, true);
+	crew_wait();
+	if (after - before > 1)
+		printk("# %lu timer interrupts\n", after - before);
+	SELFTEST_CHECK(after - before <= 1); /* a grace period may remind it once */
+	return 0;
+}
+
+/* Shares of a CPU follow nice: 5 steps are a factor of about 3. */
+SELFTEST(sched_nice)
+{
+	u64 user, system, high, low;
+
+	stop = false;
+	memset(progress, 0, sizeof(progress));
+	SELFTEST_CHECK(!crew_start(reporter, NULL, cpus_up() + 1, true)); /* the last beside the first */
+	sched_set_nice(crew_member(cpus_up())->task, 5);
+	sleep_ns(400 * MS);
+	task_times(crew_member(0)->task, &user, &system);
+	high = user + system;
+	task_times(crew_member(cpus_up())->task, &user, &system);
+	low = user + system;
+	WRITE_ONCE(stop, true);
+	crew_wait();
+	if (high < 2 * low || high > 6 * low)
+		printk("# %lu and %lu us\n", high / 1000, low / 1000);
+	SELFTEST_CHECK(low > 0 && high > 2 * low && high < 6 * low);
+	return 0;
+}
+
+/* --- wait queues --------------------------------------------------------------------------- */
+
+static struct {
+	struct wait_queue q;
+	u32 turn;
+	u32 served; /* atomic */
+} waits;
+
+#define ROUNDS 500
+
+/* Members take turns; each wake-up must arrive, or all stand still. */
+static void turn_taker(struct member *m)
+{
+	for (u32 round = 0; round < ROUNDS; round++) {
+		u32 mine = round * 2 + m->index;
+
+		wait_event(&waits.q, READ_ONCE(waits.turn) == mine);
+		WRITE_ONCE(waits.turn, mine + 1);
+		wake_up_all(&waits.q);
+	}
+}
+
+SELFTEST(wait_no_lost_wakeup)
+{
+	wait_init(&waits.q);
+	waits.turn = 0;
+	SELFTEST_CHECK(!crew_run(turn_taker, NULL, 2, false)); /* perhaps on two CPUs */
+	SELFTEST_CHECK(waits.turn == 2 * ROUNDS);
+	waits.turn = 0;
+	SELFTEST_CHECK(!crew_run(turn_taker, NULL, 2, true));
+	SELFTEST_CHECK(waits.turn == 2 * ROUNDS);
+	SELFTEST_CHECK(list_empty(&waits.q.list));
+	return 0;
+}
+
+/* wake_up() wakes one waiter for each call. */
+static bool take_one(u32 *tokens)
+{
+	u32 n = READ_ONCE(*tokens);
+
+	while (n)
+		if (atomic_try_cmpxchg(tokens, &n, n - 1))
+			return true;
+	return false;
+}
+
+static void token_taker(struct member *m)
+{
+	wait_event(&waits.q, take_one(&waits.turn));
+	atomic_add(&waits.served, 1);
+}
+
+SELFTEST(wait_one_each)
+{
+	u32 n = MIN(2 * cpus_up(), 64u);
+
+	wait_init(&waits.q);
+	waits.turn = waits.served = 0;
+	SELFTEST_CHECK(!crew_start(token_taker, NULL, n, false));
+	sleep_ns(2 * MS);
+	for (u32 i = 0; i < n; i++) {
+		atomic_add(&waits.turn, 1);
+		wake_up(&waits.q);
+	}
+	crew_wait();
+	SELFTEST_CHECK(waits.served == n && waits.turn == 0);
+	return 0;
+}
+
+SELFTEST(wait_times_out)
+{
+	u64 begin = clock_ns();
+
+	wait_init(&waits.q);
+	SELFTEST_CHECK(wait_event_until(&waits.q, false, begin + 3 * MS) == -ETIMEDOUT);
+	SELFTEST_CHECK(clock_ns() >= begin + 3 * MS);
+	SELFTEST_CHECK(list_empty(&waits.q.list));
+	SELFTEST_CHECK(wait_event_until(&waits.q, true, begin) == 0);
+	return 0;
+}
+
+/* --- timers ---------------------------------------------------------------------------------- */
+
+#define TIMERS 64
+
+static struct shot {
+	struct timer timer;
+	u64 due, fired;
+	u32 place; /* in the order of firing, from 1 */
+} shots[TIMERS];
+static u32 shots_fired; /* atomic */
+
+static void shoot(struct timer *t)
+{
+	struct shot *s = container_of(t, struct shot, timer);
+
+	s->fired = clock_ns();
+	s->place = atomic_add(&shots_fired, 1);
+}
+
+/* One CPU's timers fire once, in order, none before its time; those called off do not. */
+SELFTEST(timer_order)
+{
+	u64 base;
+	u32 kept = 0, x = 12345;
+
+	shots_fired = 0;
+	base = clock_ns() + 5 * MS;
+	for (int i = 0; i < TIMERS; i++) {
+		struct shot *s = &shots[i];
+
+		*s = (struct shot){ 0 };
+		x = x * 1103515245 + 12345;
+		s->due = base + x % 10000 * 1000;
+		timer_init(&s->timer, shoot);
+		timer_arm(&s->timer, s->due + (i % 3 == 0 ? 50 * MS : 0));
+	}
+	for (int i = 0; i < TIMERS; i += 3)
+		timer_arm(&shots[i].timer, shots[i].due); /* moved forward */
+	for (int i = 0; i < TIMERS; i += 4) {
+		SELFTEST_CHECK(timer_cancel(&shots[i].timer));
+		SELFTEST_CHECK(!timer_cancel(&shots[i].timer));
+	}
+	sleep_ns(20 * MS);
+	for (int i = 0; i < TIMERS; i++) {
+		struct shot *s = &shots[i];
+
+		SELFTEST_CHECK(!timer_cancel(&s->timer));
+		SELFTEST_CHECK((s->place == 0) == (i % 4 == 0));
+		if (!s->place)
+			continue;
+		kept++;
+		SELFTEST_CHECK(s->fired >= s->due);
+		for (int j = 0; j < TIMERS; j++)
+			SELFTEST_CHECK(!shots[j].place || shots[j].due >= s->due ||
+				       shots[j].place < s->place || shots[j].timer.cpu != s->timer.cpu);
+	}
+	SELFTEST_CHECK(shots_fired == kept);
+	return 0;
+}
+
+/* A cancel that returns means that the handler is not running: the memory may go. */
+static void racer(struct member *m)
+{
+	u32 *wrong = m->arg;
+
+	for (int i = 0; i < 200; i++) {
+		struct shot s = { 0 };
+		u32 place;
+
+		timer_init(&s.timer, shoot);
+		timer_arm(&s.timer, clock_ns() + (i % 10) * 10000);
+		if (i % 4 == 0)
+			sched_yield();
+		for (int j = 0; j < i; j++)
+			cpu_relax();
+		if (timer_cancel(&s.timer) == (s.place != 0))
+			atomic_add(wrong, 1);
+		place = READ_ONCE(s.place);
+		for (int j = 0; j < 20; j++)
+			cpu_relax();
+		if (READ_ONCE(s.place) != place)
+			atomic_add(wrong, 1);
+	}
+}
+
+SELFTEST(timer_cancel_races)
+{
+	static u32 wrong;
+
+	wrong = 0;
+	SELFTEST_CHECK(!crew_run(racer, &wrong, cpus_up() + 1, false));
+	SELFTEST_CHECK(!wrong);
+	return 0;
+}
+
+/* A sleep lasts at least as long as it should, and not for ever. */
+SELFTEST(timer_sleep)
+{
+	for (u64 ns = 1000; ns <= 10 * MS; ns *= 10) {
+		u64 begin = clock_ns();
+
+		sleep_ns(ns);
+		SELFTEST_CHECK(clock_ns() - begin >= ns);
+		SELFTEST_CHECK(clock_ns() - begin < ns + 1000 * MS);
+	}
+	return 0;
+}
