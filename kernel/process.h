@@ -70,11 +70,13 @@ struct process {
 	struct list pgrp_link;
 	struct list threads;    /* struct task, thread_link; tree lock and siglock to write, either to read */
 	u32 nr_threads;         /* as threads */
+	u32 live;               /* threads that have not begun to exit; siglock */
 	struct task *leader;    /* NULL once it has exited */
 	enum process_state state;
 	int exit_signal;        /* to the parent: SIGCHLD, or what clone(2) said; 0 = none */
 	u32 exit_code;          /* as wait(2) gives it; once a zombie */
 	bool did_exec, subreaper;
+	char comm[TASK_COMM];   /* of the last thread; once a zombie */
 	struct tty *tty;        /* controlling terminal; tty.c */
 
 	/* Signals: siglock (signal.c). */
@@ -88,6 +90,7 @@ struct process {
 	int stop_sig;               /* a group stop is in progress or done */
 	u32 nr_stopped;
 	bool stopped, stop_report, cont_report, cont_notify;
+	bool unkillable;            /* PID 1: default actions do nothing */
 	struct wait_queue stop_wait;  /* stopped threads */
 	struct wait_queue child_wait; /* wait4: something happened to a child */
 	struct wait_queue exec_wait;  /* exec: another thread is gone */
@@ -107,12 +110,13 @@ struct process {
 	struct mutex timer_mutex; /* setitimer and timer_*: one at a time */
 	struct timer real_timer;  /* ITIMER_REAL */
 	u64 real_expires, real_interval; /* siglock; monotonic ns, 0 = off */
+	bool real_fired;          /* siglock; its signal is pending */
 	struct cpu_itimer cpu_itimer[2]; /* VIRTUAL, PROF */
 	struct timer cpu_timer;   /* drives the two */
 	struct list posix_timers; /* siglock */
 	int next_timer_id;        /* siglock */
 
-	struct list sem_undos;    /* ipc.c, its lock */
+	struct list sem_undos;    /* sem.c; own threads, under sem_lock */
 	int oom_score_adj;        /* single word */
 };
 
@@ -125,7 +129,6 @@ void tree_unlock(u64 flags);
 /* References. */
 struct process *process_get(struct process *p);
 void process_put(struct process *p);
-void task_get(struct task *t);
 
 /*
  * By number, with a reference, or NULL. process_by_pid() finds zombies too; what was waited for is gone.
@@ -149,6 +152,7 @@ struct task *process_task(struct process *p);
  * Sleeps. And give a use back; tree lock held.
  */
 int pid_alloc(void);
+void pid_use(int pid); /* one more use */
 void pid_unuse(int pid);
 /* Enter into and take out of the table; tree lock held. */
 void pid_set_task(int tid, struct task *t);
@@ -193,20 +197,20 @@ void process_exit(u32 code) __noreturn; /* all threads */
 /* exec.c: replace the current program by the one at `path` with kernel strings; init only. 0 or -errno. */
 int exec_kernel(const char *path, const char *const *argv, const char *const *envp);
 
-/* clone.c: vfork's child has let go of its parent's memory; exec and exit. */
-void vfork_release(struct task *t);
+/* clone.c: the current task is about to leave its mm (exec, exit): tells whoever waits for that. */
+void memory_release(void);
 
 /* futex.c: what a leaving thread owes to others; before its memory goes. */
 void futex_exit(struct task *t);
+void futex_wake_user(vaddr_t uaddr); /* one waiter, whatever process it is in */
 void futex_init(void);
 
 /* ptimer.c */
 void timers_exec(struct process *p); /* posix timers do not survive exec */
 void timers_exit(struct process *p); /* the last thread leaves */
 
-/* ipc.c */
-void sem_exit(struct process *p);    /* SEM_UNDO */
-void ipc_init(void);
+/* sem.c: SEM_UNDO */
+void sem_exit(struct process *p);
 
 /* sysmisc.c: cryptographically strong random bytes; any context but interrupts. */
 void random_bytes(void *buf, size_t n);

@@ -82,6 +82,7 @@ struct task {
 
 	/* Signals: kernel/signal.h; process->siglock guards pending and blocked is own task's. */
 	u64 sig_blocked, sig_saved_mask;
+	u64 sig_awaited;  /* by sigtimedwait: taken whatever their action; siglock */
 	bool sig_restore_mask;
 	struct sig_pending {
 		u64 set;
