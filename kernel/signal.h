@@ -55,7 +55,7 @@ void siginfo_user(siginfo_t *info, int sig, int code);
 int signal_send(struct process *p, struct task *t, int sig, const siginfo_t *info);
 /* Every member of a process group, as the terminal does it: SI_KERNEL. Any context. */
 void signal_pgrp(int pgid, int sig);
-/* An entry that the caller owns (timers). Returns 0 queued, 1 ignored, -EBUSY it is pending already. */
+/* An entry that the caller owns (timers). siglock held. Returns 0 queued, 1 ignored, -EBUSY it is pending already. */
 int signal_send_queue(struct process *p, struct task *t, struct sigqueue *q);
 
 /*
@@ -66,20 +66,16 @@ void send_fault_signal(int signo, int code, u64 addr, u32 trapno, u64 error);
 /* The same without an address: SI_KERNEL. */
 void force_signal(int signo);
 
-/*
- * Take what is pending for the current task: run default actions (the thread may end here, or stop and
- * go on later), set up at most one handler's frame in regs. Interrupts on, no lock held. Called by exit_to_user() while
- * WORK_SIGNAL is set, and for interrupted system calls.
- */
-void signal_deliver(struct regs *regs);
-/* The same for a system call that returned -ERESTART...: decides between restart and -EINTR. */
-void signal_deliver_syscall(struct regs *regs);
+/* SIGKILL is pending: give up. Reads two words, takes no lock. */
+bool fatal_signal_pending(const struct task *t);
 
-/* SIGKILL is pending: give up. */
-static inline bool fatal_signal_pending(const struct task *t)
-{
-	return READ_ONCE(t->sig_wanted) && (READ_ONCE(t->sig_pending.set) & SIGMASK(SIGKILL));
-}
+/*
+ * signal_deliver(), declared in task.h, takes what is pending for the current task: runs default
+ * actions (the thread may end here, or stop and go on later), sets up handlers' frames
+ * in regs. Interrupts on, no lock held. This one is for a system call that
+ * returned -ERESTART...: decides between restart and -EINTR first.
+ */
+void signal_deliver_syscall(struct regs *regs);
 
 /* Set the blocked mask of the current task. */
 void signal_set_blocked(u64 mask);
