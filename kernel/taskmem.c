@@ -9,6 +9,7 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/task.h"
 #include "kernel/printk.h"
+#include "kernel/process.h"
 #include "kernel/rcu.h"
 #include "kernel/sched.h"
 #include "kernel/string.h"
@@ -50,6 +51,8 @@ static void task_free(struct rcu_head *head)
 {
 	struct task *t = container_of(head, struct task, rcu);
 
+	if (t->process)
+		process_put(t->process);
 	fpu_free(t);
 	kstack_free(t->kstack);
 	slab_free(task_cache, t);

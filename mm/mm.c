@@ -116,6 +116,11 @@ static void leave(struct task *t)
 	spin_unlock(&mm->state_lock);
 }
 
+void mm_unattach(struct task *t)
+{
+	leave(t);
+}
+
 void mm_detach(void)
 {
 	struct task *t = current;

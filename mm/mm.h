@@ -66,6 +66,8 @@ struct mm *mm_fork(struct mm *parent);
  */
 void mm_attach(struct mm *mm, struct task *t);
 void mm_detach(void);
+/* Undo mm_attach() of a task that has never run; the user reference is the caller's again. */
+void mm_unattach(struct task *t);
 static inline void mm_get_user(struct mm *mm) /* the caller has one already */
 {
 	atomic_add(&mm->users, 1);
