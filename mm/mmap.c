@@ -7,6 +7,7 @@
 #include "mm/mmap.h"
 #include "arch/x86_64/cpu.h"
 #include "kernel/file.h"
+#include "kernel/ipc.h"
 #include "kernel/process.h"
 #include "kernel/signal.h"
 #include "kernel/printk.h"
@@ -202,6 +203,8 @@ static long map_at(struct mm *mm, vaddr_t addr, u64 len, const struct request *r
 	if (!a)
 		return -ENOMEM;
 	a->shm = r->shm;
+	if (a->shm)
+		shm_area_opened(a->shm);
 	area_insert(mm, a);
 	if (!r->shm)
 		area_merge(mm, a);

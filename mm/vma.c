@@ -14,6 +14,7 @@
  */
 #include "mm/vma.h"
 #include "kernel/file.h"
+#include "kernel/ipc.h"
 #include "kernel/printk.h"
 #include "kernel/string.h"
 #include "mm/mempolicy.h"
@@ -111,6 +112,8 @@ struct area *area_clone(struct mm *mm, const struct area *old, vaddr_t start, va
 		return NULL;
 	a->has_anon = old->has_anon;
 	a->shm = old->shm;
+	if (a->shm)
+		shm_area_opened(a->shm);
 	a->policy = mempolicy_get(old->policy);
 	return a;
 }
@@ -126,6 +129,8 @@ static void area_free_rcu(struct rcu_head *h)
 void area_free(struct area *a)
 {
 	DEBUG_ASSERT(list_empty(&a->mapping_link));
+	if (a->shm)
+		shm_area_closed(a->shm);
 	if (a->mapping)
 		mapping_put(a->mapping);
 	if (a->file)
