@@ -13,6 +13,7 @@
 
 #include "arch/x86_64/cpu.h"
 #include "kernel/printk.h"
+#include "kernel/signal.h"
 #include "kernel/task.h"
 
 /*
@@ -49,16 +50,37 @@ __used long sys_ni(void)
 	return unknown_call(current->user_regs->vector);
 }
 
+long sys_restart_syscall(void)
+{
+	struct restart *r = &current->restart;
+
+	return r->func ? r->func(r) : -EINTR;
+}
+
+/* A call gave up because of a signal, or says that it did. */
+static bool wants_restart(u64 result)
+{
+	long error = -(long)result;
+
+	return error == ERESTARTSYS || error == ERESTARTNOINTR || error == ERESTARTNOHAND ||
+	       error == ERESTART_RESTARTBLOCK;
+}
+
 void syscall_handle(struct regs *regs)
 {
+	struct task *t = current;
 	u64 nr = regs->vector;
 
-	current->user_regs = regs;
+	t->user_regs = regs;
 	irq_enable();
 	if (likely(nr < NR_SYSCALLS && syscall_table[nr]))
 		regs->rax = (u64)syscall_table[nr](regs->rdi, regs->rsi, regs->rdx, regs->r10,
 						   regs->r8, regs->r9);
 	else
 		regs->rax = (u64)unknown_call(nr);
-	irq_disable();
+	/* rt_sigreturn puts back registers of long ago: what is in them is not its result. */
+	if (unlikely(wants_restart(regs->rax)) && regs->vector == nr)
+		signal_deliver_syscall(regs);
+	else if (unlikely(t->sig_restore_mask))
+		task_notify(t, 0); /* pselect, ppoll: signal_deliver() puts the mask back */
 }
