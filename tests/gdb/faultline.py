@@ -37,7 +37,7 @@ def physical(address, size):
     """Bytes at a physical address."""
     gdb.execute("maintenance packet Qqemu.PhyMemMode:1", to_string=True)
     try:
-        gdb.execute("flushregs", to_string=True)
+        gdb.execute("maintenance flush register-cache", to_string=True)
         return bytes(gdb.selected_inferior().read_memory(address, size))
     finally:
         gdb.execute("maintenance packet Qqemu.PhyMemMode:0", to_string=True)
@@ -94,19 +94,16 @@ def cpus():
     return number("num_cpus")
 
 
-def entries(head, type_name, member):
-    """The elements of a struct list."""
-    kind = gdb.lookup_type(type_name)
-    offset = next(f.bitpos // 8 for f in kind.fields() if f.name == member)
-    at = head["next"]
-    while int(at) != int(head.address):
-        yield gdb.Value(int(at) - offset).cast(kind.pointer())
-        at = at["next"]
-
-
 def tasks():
-    for process in entries(value("process_list"), "struct process", "link"):
-        yield from entries(process["threads"], "struct task", "thread_link")
+    """Every thread that has a number: kernel/process.c keeps them in a table of chunks."""
+    chunks = value("'process.c'::chunks")
+    per_chunk = 4096 // gdb.lookup_type("struct pid_entry").sizeof
+    for i in range(chunks.type.range()[1] + 1):
+        if int(chunks[i]):
+            for j in range(per_chunk):
+                task = chunks[i][j]["task"]
+                if int(task):
+                    yield task
 
 
 class Prefix(gdb.Command):
@@ -164,6 +161,9 @@ def fl_percpu(variable, cpu=None):
 def fl_pt(address):
     """The page-table entries on the way to an address, from this CPU's CR3."""
     address = number(address)
+    if not register("cr0") >> 31:
+        print("paging is off on this CPU")
+        return
     for level, where, entry in walk(register("cr3"), address):
         if not entry & 1:
             print(f"{LEVELS[level]:5}{where:#014x}: {entry:#018x}  not present")
@@ -196,7 +196,8 @@ def fl_tasks():
     """All tasks."""
     print(f"{'tid':>6} {'pid':>6} {'cpu':>3} state           comm             task")
     for task in tasks():
-        print(f"{int(task['tid']):6} {int(task['process']['pid']):6} {int(task['cpu']):3} "
+        pid = int(task["process"]["pid"]) if int(task["process"]) else 0
+        print(f"{int(task['tid']):6} {pid:6} {int(task['cpu']):3} "
               f"{str(task['state']):15} {task['comm'].string():16} {int(task):#x}")
 
 
