@@ -117,7 +117,7 @@ static struct sighand *copy_sighand(u64 flags)
 	if (!s)
 		return NULL;
 	irq = spin_lock_irqsave(&p->siglock);
-	spin_lock(&p->sighand->lock);
+	spin_lock_nested(&p->sighand->lock);
 	memcpy(s->action, p->sighand->action, sizeof(s->action));
 	spin_unlock(&p->sighand->lock);
 	spin_unlock_irqrestore(&p->siglock, irq);

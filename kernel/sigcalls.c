@@ -35,7 +35,7 @@ long sys_rt_sigaction(u64 signum, u64 act, u64 oact, u64 size)
 	if (sig < 1 || sig > NSIGNALS || (act && (SIGMASK(sig) & SIG_UNBLOCKABLE)))
 		return -EINVAL;
 	flags = spin_lock_irqsave(&p->siglock);
-	spin_lock(&p->sighand->lock);
+	spin_lock_nested(&p->sighand->lock);
 	old = p->sighand->action[sig - 1];
 	if (act) {
 		new.sa_mask &= ~SIG_UNBLOCKABLE;

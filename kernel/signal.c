@@ -412,7 +412,7 @@ static void force_info(const siginfo_t *info)
 	bool blocked = t->sig_blocked & SIGMASK(sig);
 
 	if (blocked || act->sa_handler == SIG_IGN) {
-		spin_lock(&p->sighand->lock);
+		spin_lock_nested(&p->sighand->lock);
 		act->sa_handler = SIG_DFL;
 		spin_unlock(&p->sighand->lock);
 		t->sig_blocked &= ~SIGMASK(sig);

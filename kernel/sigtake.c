@@ -195,7 +195,7 @@ static int take(struct sigaction *action, siginfo_t *info)
 		}
 		sig = signal_dequeue(~t->sig_blocked, info, &garbage);
 		if (sig) {
-			spin_lock(&p->sighand->lock);
+			spin_lock_nested(&p->sighand->lock);
 			*action = p->sighand->action[sig - 1];
 			if ((action->sa_flags & SA_RESETHAND) && action->sa_handler != SIG_IGN)
 				p->sighand->action[sig - 1].sa_handler = SIG_DFL;
@@ -369,7 +369,7 @@ void signal_exec(struct task *t)
 	struct sighand *s = t->process->sighand;
 	u64 flags = spin_lock_irqsave(&t->process->siglock);
 
-	spin_lock(&s->lock);
+	spin_lock_nested(&s->lock);
 	for (int i = 0; i < NSIGNALS; i++) {
 		if (s->action[i].sa_handler != SIG_IGN)
 			s->action[i].sa_handler = SIG_DFL;
