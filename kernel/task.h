@@ -32,7 +32,13 @@ enum task_state {
 #define TASK_SLEEPING (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE | TASK_KILLABLE)
 
 /* Counters of an mm that each thread keeps for itself; the sum is exact when read (mm_counter()). */
-enum mm_counter_kind { MM_ANON, MM_FILE, MM_SHMEM, MM_TABLES, NR_MM_COUNTERS };
+enum mm_counter_kind {
+	MM_ANON, MM_FILE, MM_SHMEM,             /* frames mapped, by kind */
+	MM_TABLES,                              /* page-table pages */
+	MM_VM, MM_LOCKED, MM_DATA, MM_STACK,    /* pages of address space, by kind */
+	MM_AREAS,
+	NR_MM_COUNTERS
+};
 
 #define KSTACK_SIZE (4 * 4096UL)
 #define TASK_COMM   16
@@ -71,6 +77,8 @@ struct task {
 	struct list mm_link;   /* mm->tasks; mm->state_lock */
 	s64 mm_counter[NR_MM_COUNTERS]; /* own task writes, anybody reads */
 	u64 min_flt, maj_flt;
+	u32 mm_changing;             /* inside a change of areas: see mm/mmlock.h */
+	vaddr_t map_hint, map_top;   /* address selection: below hint, in the stretch that ends at top */
 	struct mempolicy *mempolicy; /* task policy, set_mempolicy(2) */
 	u64 il_next;                 /* interleave position */
 	int oom_score_adj;

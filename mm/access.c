@@ -10,6 +10,7 @@
 #include "kernel/string.h"
 #include "kernel/syscall.h"
 #include "mm/fault.h"
+#include "mm/mmlock.h"
 #include "mm/ptwalk.h"
 
 #include <asm/errno.h>
@@ -49,10 +50,10 @@ static struct page *frame_get(struct mm *mm, vaddr_t addr, bool write, bool forc
 		struct area *a;
 		bool readable;
 
-		down_read(&mm->lock);
+		mm_lock_read(mm);
 		a = addr < USER_END ? area_at(mm, addr) : NULL;
 		readable = a && ((a->flags & VM_ACCESS) || force);
-		up_read(&mm->lock);
+		mm_unlock_read(mm);
 		*err = -EFAULT;
 		if (a && readable) {
 			struct page *p = frame_at(mm, addr, write, force);
@@ -208,7 +209,7 @@ int mm_futex_key(vaddr_t addr, bool shared, bool write, struct futex_key *key)
 	err = get_user_u32(addr, &word);
 	if (err)
 		return err;
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	a = area_at(mm, addr);
 	if (!a) {
 		err = -EFAULT;
@@ -223,7 +224,7 @@ int mm_futex_key(vaddr_t addr, bool shared, bool write, struct futex_key *key)
 		key->word = (area_pgoff(a, addr) << PAGE_SHIFT) + addr % PAGE_SIZE;
 		key->shared = true;
 	}
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	return err;
 }
 

@@ -3,8 +3,8 @@
  *
  *   page_fault()            from the exception entry, interrupts on
  *     fault_fast()          RCU only: area lookup without a lock, no shared line written
- *     fault_slow()          mm->lock for reading: when memory is short, an area is being
- *                           changed, a stack has to grow, or vm.mmap_lock=rwsem
+ *     fault_slow()          mm locked for reading: when memory is short, an area stays
+ *                           owned by a change, a stack has to grow, or vm.mmap_lock=rwsem
  *       fault_area()        permissions; what kind of fault
  *         fault_anon()      nothing there:  new frame, cleared           (anon.c)
  *         fault_file()      nothing there:  frame of the page cache      (file.c)
@@ -19,10 +19,12 @@
  * area are looked at again (fault_lock), and any change means: from the start.
  */
 #include "mm/fault.h"
+#include "arch/x86_64/cpu.h"
 #include "arch/x86_64/tlb.h"
 #include "arch/x86_64/uaccess.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
+#include "mm/mmap.h"
 #include "mm/policy.h"
 #include "mm/stats.h"
 
@@ -33,8 +35,6 @@
 #define SEGV_MAPERR 1
 #define SEGV_ACCERR 2
 #define BUS_ADRERR  2
-
-#define STACK_GUARD_GAP (256 * PAGE_SIZE)
 
 bool fault_lock(struct fault *f, spinlock_t **ptl)
 {
@@ -84,7 +84,7 @@ static inline enum fault_result fault_area(struct fault *f, bool exec)
 	return spurious(f);
 }
 
-/* Without mm->lock: FAULT_WAIT or FAULT_MAPERR mean that fault_slow() decides. */
+/* Without any lock; what is not FAULT_DONE or FAULT_RETRY is for fault_slow() to decide. */
 static inline enum fault_result fault_fast(struct fault *f, bool exec)
 {
 	enum fault_result r;
@@ -95,9 +95,11 @@ static inline enum fault_result fault_fast(struct fault *f, bool exec)
 		r = FAULT_MAPERR;
 	} else {
 		f->seq = smp_load_acquire(&f->area->seq);
-		if (unlikely(f->seq & 1) || READ_ONCE(f->area->start) > f->addr ||
-		    READ_ONCE(f->area->end) <= f->addr)
-			r = FAULT_WAIT;
+		if (unlikely(f->seq & 1))
+			r = FAULT_BUSY;
+		else if (unlikely(READ_ONCE(f->area->start) > f->addr ||
+				  READ_ONCE(f->area->end) <= f->addr))
+			r = FAULT_MAPERR;
 		else
 			r = fault_area(f, exec);
 	}
@@ -111,12 +113,12 @@ static enum fault_result fault_slow(struct fault *f, bool exec)
 
 	f->may_wait = true;
 	do {
-		down_read(&f->mm->lock);
+		mm_lock_read(f->mm);
 		f->area = area_find(f->mm, f->addr);
 		if (!f->area || f->area->start > f->addr) {
 			bool stack = f->area && (f->area->flags & VM_GROWSDOWN);
 
-			up_read(&f->mm->lock);
+			mm_unlock_read(f->mm);
 			if (!stack || !stack_grow(f->mm, f->addr))
 				return FAULT_MAPERR;
 			r = FAULT_RETRY;
@@ -124,7 +126,7 @@ static enum fault_result fault_slow(struct fault *f, bool exec)
 		}
 		f->seq = f->area->seq;
 		r = fault_area(f, exec);
-		up_read(&f->mm->lock);
+		mm_unlock_read(f->mm);
 	} while (r == FAULT_RETRY || r == FAULT_WAIT);
 	return r;
 }
@@ -134,8 +136,14 @@ static enum fault_result resolve(struct fault *f, bool exec)
 	enum fault_result r;
 
 	if (likely(vm_mmap_lock != MMAP_LOCK_RWSEM)) {
-		while (unlikely((r = fault_fast(f, exec)) == FAULT_RETRY))
+		/* An area that another thread changes is free again soon; if not, sleep. */
+		for (unsigned tries = 0; tries < 100; tries++) {
+			r = fault_fast(f, exec);
+			if (likely(r != FAULT_RETRY && r != FAULT_BUSY))
+				break;
 			stat_inc(STAT_FAULT_RETRY);
+			cpu_relax();
+		}
 		/* Everything but a clear success is said with the lock held. */
 		if (likely(r == FAULT_DONE))
 			return r;
@@ -184,21 +192,7 @@ enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force)
 {
 	struct fault f = { .mm = mm, .addr = addr & PAGE_MASK, .write = write, .force = force };
 
-	if (addr >= USER_END)
-		return FAULT_MAPERR;
-	return fault_slow(&f, false);
-}
-
-enum fault_result fault_in_locked(struct mm *mm, struct area *a, vaddr_t addr, bool write)
-{
-	struct fault f = { .mm = mm, .addr = addr, .area = a, .write = write, .may_wait = true };
-	enum fault_result r;
-
-	do {
-		f.seq = a->seq;
-		r = fault_area(&f, false);
-	} while (r == FAULT_RETRY);
-	return r;
+	return addr < USER_END ? resolve(&f, false) : FAULT_MAPERR;
 }
 
 /* ---- stacks ---- */
@@ -210,15 +204,14 @@ bool stack_grow(struct mm *mm, vaddr_t addr)
 	bool ok = false;
 
 	addr &= PAGE_MASK;
-	down_write(&mm->lock);
+	mm_lock_write(mm);
 	a = area_find(mm, addr);
 	if (a && a->start <= addr) {
 		ok = true; /* somebody else was here */
 	} else if (a && (a->flags & VM_GROWSDOWN)) {
 		below = area_before(mm, a->start);
 		ok = a->end - addr <= limit && addr >= STACK_GUARD_GAP &&
-		     mm->total_pages + ((a->start - addr) >> PAGE_SHIFT) <=
-			     rlimit(RLIMIT_AS) >> PAGE_SHIFT;
+		     may_expand(mm, a->flags, (a->start - addr) >> PAGE_SHIFT);
 		/* Keep a gap to what lies below, unless it may not be touched anyway. */
 		if (below && (below->flags & VM_ACCESS) && !(below->flags & VM_GROWSDOWN) &&
 		    addr - below->end < STACK_GUARD_GAP)
@@ -226,11 +219,11 @@ bool stack_grow(struct mm *mm, vaddr_t addr)
 		if (below && addr < below->end)
 			ok = false;
 		if (ok) {
-			area_change_begin(a);
-			area_resize(mm, a, addr, a->end);
-			area_change_end(a);
+			area_mark(a);
+			ok = area_grow_down(mm, a, addr);
+			area_unlock(a);
 		}
 	}
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	return ok;
 }

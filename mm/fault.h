@@ -14,7 +14,7 @@ struct fault {
 	u32 seq;        /* the area's, even, read before its bounds and flags */
 	vaddr_t addr;   /* page aligned */
 	bool write;
-	bool may_wait;  /* mm->lock is held for reading and the task may sleep; else RCU is held */
+	bool may_wait;  /* mm is locked for reading and the task may sleep; else RCU is held */
 	bool force;     /* break COW even without VM_WRITE (/proc/PID/mem) */
 	struct page *table; /* leaf table that maps addr */
 	pte_t *slot;        /* its entry */
@@ -24,7 +24,8 @@ struct fault {
 enum fault_result {
 	FAULT_DONE,
 	FAULT_RETRY, /* something changed under us: from the start */
-	FAULT_WAIT,  /* has to sleep: again, with mm->lock */
+	FAULT_WAIT,  /* has to sleep: again, with mm's lock */
+	FAULT_BUSY,  /* the area is being changed */
 	FAULT_NOMEM,
 	FAULT_MAPERR, /* SIGSEGV, nothing mapped there */
 	FAULT_ACCERR, /* SIGSEGV, no permission */
@@ -48,10 +49,8 @@ static inline enum fault_result fault_nomem(const struct fault *f)
 	return f->may_wait ? FAULT_NOMEM : FAULT_WAIT;
 }
 
-/* Fault addr in as if the current task (or, for others, anybody in mm) had touched it; mm->lock is not held. Sleeps. */
+/* Fault addr in as if a thread of mm had touched it. No lock held. Sleeps. */
 enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force);
-/* The same with mm->lock held (read or write), for populating. */
-enum fault_result fault_in_locked(struct mm *mm, struct area *a, vaddr_t addr, bool write);
 
 /* Make the area at or above addr reach down to addr, if it is a stack and limits allow. */
 bool stack_grow(struct mm *mm, vaddr_t addr);

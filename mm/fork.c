@@ -17,6 +17,7 @@
 #include "kernel/string.h"
 #include "kernel/task.h"
 #include "mm/gather.h"
+#include "mm/mmlock.h"
 #include "mm/ptwalk.h"
 #include "mm/vma.h"
 
@@ -97,7 +98,6 @@ static inline bool must_copy(const struct area *a)
 static void copy_layout(struct mm *to, const struct mm *from)
 {
 	to->mmap_base = from->mmap_base;
-	to->map_hint = from->map_hint;
 	to->brk_start = from->brk_start;
 	to->brk = from->brk;
 	to->arg_start = from->arg_start;
@@ -122,7 +122,7 @@ struct mm *mm_fork(struct mm *parent)
 	if (!child)
 		return NULL;
 	gather_begin(&g, parent);
-	down_write(&parent->lock);
+	mm_lock_write(parent);
 	copy_layout(child, parent);
 	for_each_area (a, parent)
 		if (!(a->flags & VM_SHARED))
@@ -141,16 +141,17 @@ struct mm *mm_fork(struct mm *parent)
 		n->flags &= ~(VM_LOCKED | VM_LOCKONFAULT);
 		if (a->flags & VM_WIPEONFORK)
 			n->has_anon = false;
-		area_insert(child, n);
+		area_insert(child, n); /* it cannot overlap */
+		area_unlock(n);
 		if (must_copy(a) && (err = copy_area(child, parent, a, &g)))
 			break;
 	}
 	racepoint("fork_flush");
 	gather_end(&g);
 	for_each_area (a, parent)
-		if (a->seq & 1)
-			area_change_end(a);
-	up_write(&parent->lock);
+		if (area_owned(a))
+			area_unlock(a);
+	mm_unlock_write(parent);
 	if (err) {
 		mm_put_user(child);
 		return NULL;

@@ -23,7 +23,7 @@
 
 /* ---- madvise ---- */
 
-/* Drop the pages of [start, end) inside a. mm->lock for writing. */
+/* Drop the pages of [start, end) inside a, which is owned. */
 static int drop(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, int advice)
 {
 	struct gather g;
@@ -33,10 +33,8 @@ static int drop(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, int a
 	if (advice == MADV_FREE && a->mapping)
 		return -EINVAL;
 	gather_begin(&g, mm);
-	area_change_begin(a);
 	zap_range(&g, a, start, end, false);
 	gather_end(&g);
-	area_change_end(a);
 	return 0;
 }
 
@@ -61,63 +59,59 @@ static bool flag_advice(int advice, u32 *flags)
 	return false;
 }
 
-static int set_flags(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, u32 flags)
+/* The part inside [start, end) of the owned area *a; *a becomes what that part has become. */
+static int set_flags(struct mm *mm, struct area **a, vaddr_t start, vaddr_t end, u32 flags)
 {
 	int err;
 
-	if (flags == a->flags)
+	if (flags == (*a)->flags)
 		return 0;
-	err = area_split_at(mm, start);
-	if (!err)
-		err = area_split_at(mm, end);
+	err = area_isolate(mm, a, start, end);
 	if (err)
 		return err;
-	a = area_at(mm, start);
-	area_change_begin(a);
-	area_set_flags(mm, a, flags);
-	area_change_end(a);
-	area_merge(mm, a);
+	area_set_flags(mm, *a, flags);
+	*a = area_merge(mm, *a);
 	return 0;
 }
 
-/* Free the file's own pages behind [start, end) of a shared area. mm->lock is dropped meanwhile. */
-static int remove_pages(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end)
+/* Free the file's own pages behind [start, end) of the shared area *a. The area is let go meanwhile: *a = NULL. */
+static int remove_pages(struct area **a, vaddr_t start, vaddr_t end)
 {
-	struct mapping *m = a->mapping;
-	u64 from = area_pgoff(a, start) << PAGE_SHIFT, to = area_pgoff(a, end) << PAGE_SHIFT;
+	struct mapping *m = (*a)->mapping;
+	u64 from = area_pgoff(*a, start) << PAGE_SHIFT, to = area_pgoff(*a, end) << PAGE_SHIFT;
 
-	if (a->flags & VM_LOCKED)
+	if ((*a)->flags & VM_LOCKED)
 		return -EINVAL;
-	if (!m || !(a->flags & VM_SHARED))
+	if (!m || !((*a)->flags & VM_SHARED))
 		return -EINVAL;
-	if (!(a->flags & VM_MAYWRITE))
+	if (!((*a)->flags & VM_MAYWRITE))
 		return -EACCES;
 	mapping_get(m);
-	up_write(&mm->lock);
+	area_unlock(*a);
+	*a = NULL;
 	mapping_punch(m, from, to);
 	mapping_put(m);
-	down_write(&mm->lock);
 	return 0;
 }
 
-static int advise_area(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, int advice)
+static int advise_area(struct mm *mm, struct area **a, vaddr_t start, vaddr_t end, int advice)
 {
-	u32 flags = a->flags;
+	u32 flags = (*a)->flags;
 
 	switch (advice) {
 	case MADV_DONTNEED:
 	case MADV_DONTNEED_LOCKED:
 	case MADV_FREE:
-		return drop(mm, a, start, end, advice);
+		return drop(mm, *a, start, end, advice);
 	case MADV_REMOVE:
-		return remove_pages(mm, a, start, end);
+		return remove_pages(a, start, end);
 	case MADV_WIPEONFORK:
-		if (a->mapping || (a->flags & VM_SHARED))
+		if ((*a)->mapping || (flags & VM_SHARED))
 			return -EINVAL;
 		break;
 	case MADV_COLD:
 	case MADV_PAGEOUT:
-		return a->flags & VM_LOCKED ? -EINVAL : 0; /* nothing is ever paged out */
+		return flags & VM_LOCKED ? -EINVAL : 0; /* nothing is ever paged out */
 	case MADV_WILLNEED:
 		return 0; /* all files are in memory */
 	}
@@ -142,24 +136,24 @@ static bool known_advice(int advice)
 /* MADV_POPULATE_*: the whole range or an error. */
 static long advise_populate(struct mm *mm, vaddr_t start, vaddr_t end, bool write)
 {
-	down_read(&mm->lock);
-	for (vaddr_t va = start; va < end;) {
-		struct area *a = area_at(mm, va);
-		long err = !a ? -ENOMEM : !(a->flags & (write ? VM_WRITE : VM_ACCESS)) ? -EINVAL : 0;
+	long err = 0;
 
-		if (err) {
-			up_read(&mm->lock);
-			return err;
-		}
-		va = a->end;
+	rcu_read_lock();
+	for (vaddr_t va = start; va < end && !err;) {
+		struct area *a = area_at(mm, va);
+
+		err = !a ? -ENOMEM : !(a->flags & (write ? VM_WRITE : VM_ACCESS)) ? -EINVAL : 0;
+		if (a)
+			va = a->end;
 	}
-	up_read(&mm->lock);
-	return populate(mm, start, end, write, false);
+	rcu_read_unlock();
+	return err ? err : populate(mm, start, end, write, false);
 }
 
 static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
 {
 	vaddr_t end, pos;
+	struct area *a;
 	long err = 0;
 	bool hole = false;
 
@@ -172,13 +166,13 @@ static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
 		return 0;
 	if (advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE)
 		return advise_populate(mm, start, end, advice == MADV_POPULATE_WRITE);
-	if (down_write_killable(&mm->lock))
+	if (mm_change_begin(mm))
 		return -EINTR;
 	for (pos = start; pos < end && !err;) {
-		struct area *a = area_find(mm, pos);
 		vaddr_t stop;
 
-		if (!a || a->start >= end) {
+		a = area_lock_next(mm, pos, end);
+		if (!a) {
 			hole = true;
 			break;
 		}
@@ -187,10 +181,12 @@ static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
 			pos = a->start;
 		}
 		stop = MIN(end, a->end);
-		err = advise_area(mm, a, pos, stop, advice);
+		err = advise_area(mm, &a, pos, stop, advice);
+		if (a)
+			area_unlock(a);
 		pos = stop;
 	}
-	up_write(&mm->lock);
+	mm_change_end(mm);
 	return err ? err : hole ? -ENOMEM : 0;
 }
 
@@ -239,7 +235,7 @@ long sys_mincore(u64 start, u64 len, u64 vec)
 		vaddr_t stop = MIN(end, pos + PAGE_SIZE * PAGE_SIZE);
 		struct area *a;
 
-		down_read(&mm->lock);
+		mm_lock_read(mm);
 		a = area_at(mm, pos);
 		if (a) {
 			stop = MIN(stop, a->end);
@@ -247,7 +243,7 @@ long sys_mincore(u64 start, u64 len, u64 vec)
 		} else {
 			err = -ENOMEM;
 		}
-		up_read(&mm->lock);
+		mm_unlock_read(mm);
 		if (!err && copy_to_user(vec, buf, (stop - pos) >> PAGE_SHIFT))
 			err = -EFAULT;
 		vec += (stop - pos) >> PAGE_SHIFT;
@@ -270,7 +266,7 @@ long sys_msync(u64 start, u64 len, u64 flags)
 	if (end < start)
 		return -ENOMEM;
 	/* Files live in memory: there is nothing to write, only to check. */
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	for (vaddr_t pos = start; pos < end;) {
 		struct area *a = area_find(mm, pos);
 
@@ -286,13 +282,13 @@ long sys_msync(u64 start, u64 len, u64 flags)
 		}
 		pos = a->end;
 	}
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	return err;
 }
 
 /* ---- mlock ---- */
 
-/* Set and clear flags on all of [start, end); -ENOMEM at a hole, what stands before it is done. mm->lock write. */
+/* Set and clear flags on all of [start, end); -ENOMEM at a hole, what stands before it is done. A write of mm. */
 static int lock_range(struct mm *mm, vaddr_t start, vaddr_t end, u32 set)
 {
 	for (vaddr_t pos = start; pos < end;) {
@@ -302,9 +298,11 @@ static int lock_range(struct mm *mm, vaddr_t start, vaddr_t end, u32 set)
 
 		if (!a)
 			return -ENOMEM;
+		area_mark(a);
 		stop = MIN(end, a->end);
-		err = set_flags(mm, a, pos, stop,
+		err = set_flags(mm, &a, pos, stop,
 				(a->flags & ~(VM_LOCKED | VM_LOCKONFAULT)) | set);
+		area_unlock(a);
 		if (err)
 			return err;
 		pos = stop;
@@ -329,13 +327,13 @@ static long do_mlock(u64 start, u64 len, u32 set)
 		return -EINVAL;
 	if (end == start)
 		return 0;
-	if (down_write_killable(&mm->lock))
+	if (mm_lock_write_killable(mm))
 		return -EINTR;
-	if (!root && mm->locked_pages + (len >> PAGE_SHIFT) > limit)
+	if (!root && (u64)mm_counter(mm, MM_LOCKED) + (len >> PAGE_SHIFT) > limit)
 		err = -ENOMEM;
 	else
 		err = lock_range(mm, start, end, set);
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	if (err || (set & VM_LOCKONFAULT))
 		return err;
 	/* A page that cannot be there (PROT_NONE, end of file) makes it fail, as on Linux. */
@@ -368,19 +366,19 @@ long sys_munlock(u64 start, u64 len)
 		return -EINVAL;
 	if (end == start)
 		return 0;
-	if (down_write_killable(&mm->lock))
+	if (mm_lock_write_killable(mm))
 		return -EINTR;
 	err = lock_range(mm, start, end, 0);
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	return err;
 }
 
 static void lock_all(struct mm *mm, u32 set)
 {
 	for (struct area *a = mm->areas[0]; a; a = area_next(a)) {
-		area_change_begin(a);
+		area_mark(a);
 		area_set_flags(mm, a, (a->flags & ~(VM_LOCKED | VM_LOCKONFAULT)) | set);
-		area_change_end(a);
+		area_unlock(a);
 	}
 }
 
@@ -395,16 +393,16 @@ long sys_mlockall(u64 flags)
 		return -EINVAL;
 	if (!root && !limit)
 		return -EPERM;
-	if (down_write_killable(&mm->lock))
+	if (mm_lock_write_killable(mm))
 		return -EINTR;
-	if (!root && (flags & MCL_CURRENT) && mm->total_pages > limit) {
-		up_write(&mm->lock);
+	if (!root && (flags & MCL_CURRENT) && (u64)mm_counter(mm, MM_VM) > limit) {
+		mm_unlock_write(mm);
 		return -ENOMEM;
 	}
 	mm->def_flags = flags & MCL_FUTURE ? set : 0;
 	if (flags & MCL_CURRENT)
 		lock_all(mm, set);
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	if ((flags & MCL_CURRENT) && !(flags & MCL_ONFAULT))
 		populate(mm, 0, USER_END, true, true);
 	return 0;
@@ -414,10 +412,10 @@ long sys_munlockall(void)
 {
 	struct mm *mm = current->mm;
 
-	if (down_write_killable(&mm->lock))
+	if (mm_lock_write_killable(mm))
 		return -EINTR;
 	mm->def_flags = 0;
 	lock_all(mm, 0);
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	return 0;
 }

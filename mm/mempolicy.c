@@ -222,17 +222,16 @@ static u64 misplaced(struct area *a, vaddr_t start, vaddr_t end, const struct me
 static int bind_area(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, struct mempolicy *p)
 {
 	struct mempolicy *old;
-	int err = area_split_at(mm, start);
+	int err;
 
-	if (!err)
-		err = area_split_at(mm, end);
-	if (err)
+	area_mark(a);
+	err = area_isolate(mm, &a, start, end);
+	if (err) {
+		area_unlock(a);
 		return err;
-	a = area_at(mm, start);
-	area_change_begin(a);
+	}
 	old = a->policy;
 	rcu_assign_pointer(a->policy, mempolicy_get(p));
-	area_change_end(a);
 	mempolicy_put(old);
 	if (a->mapping && (a->flags & VM_SHARED)) { /* the pages of shared memory belong to the object */
 		spin_lock(&a->mapping->lock);
@@ -241,7 +240,7 @@ static int bind_area(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, 
 		spin_unlock(&a->mapping->lock);
 		mempolicy_put(old);
 	}
-	area_merge(mm, a);
+	area_unlock(area_merge(mm, a));
 	return 0;
 }
 
@@ -267,7 +266,7 @@ long sys_mbind(u64 start, u64 len, u64 mode, u64 mask, u64 maxnode, u64 flags)
 		err = -EINVAL;
 	if (err || end == start)
 		goto out;
-	if (down_write_killable(&mm->lock)) {
+	if (mm_lock_write_killable(mm)) {
 		err = -EINTR;
 		goto out;
 	}
@@ -305,7 +304,7 @@ long sys_mbind(u64 start, u64 len, u64 mode, u64 mask, u64 maxnode, u64 flags)
 	if (!err && bad && (flags & MPOL_MF_STRICT))
 		err = -EIO;
 unlock:
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 out:
 	mempolicy_put(p);
 	return err;
@@ -374,10 +373,10 @@ long sys_get_mempolicy(u64 pmode, u64 mask, u64 maxnode, u64 addr, u64 flags)
 			if (fault_in(mm, addr, false, false) != FAULT_DONE)
 				return -EFAULT;
 		}
-		down_read(&mm->lock);
+		mm_lock_read(mm);
 		a = area_at(mm, addr);
 		if (!a) {
-			up_read(&mm->lock);
+			mm_unlock_read(mm);
 			return -EFAULT;
 		}
 		p = mempolicy_get(a->policy ? a->policy
@@ -386,7 +385,7 @@ long sys_get_mempolicy(u64 pmode, u64 mask, u64 maxnode, u64 addr, u64 flags)
 		nodes = policy_nodes(p);
 		if (flags & MPOL_F_NODE)
 			mode = page_node_at(mm, addr & PAGE_MASK);
-		up_read(&mm->lock);
+		mm_unlock_read(mm);
 		mempolicy_put(p);
 		if (mode < 0)
 			return -EFAULT;

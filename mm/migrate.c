@@ -12,6 +12,7 @@
 #include "kernel/syscall.h"
 #include "mm/gather.h"
 #include "mm/node.h"
+#include "mm/mmlock.h"
 #include "mm/ptwalk.h"
 
 #include <asm/errno.h>
@@ -43,7 +44,8 @@ int migrate_page(struct area *a, vaddr_t va, int node, bool all)
 
 	if (!new)
 		return -ENOMEM;
-	area_change_begin(a);
+	area_mark(a);
+	smp_mb(); /* before the table is locked: see vma.h */
 	rcu_read_lock();
 	table = pt_find(a->mm, va);
 	if (!table)
@@ -69,7 +71,7 @@ out:
 	spin_unlock(ptl);
 out_rcu:
 	rcu_read_unlock();
-	area_change_end(a);
+	area_unlock(a);
 	page_put(new);
 	return err;
 }
@@ -102,7 +104,7 @@ static int move_one(struct mm *mm, vaddr_t va, bool query, int node, bool all)
 	va &= PAGE_MASK;
 	if (!query && (node < 0 || node >= num_nodes))
 		return -ENODEV;
-	down_write(&mm->lock);
+	mm_lock_write(mm);
 	a = area_at(mm, va);
 	at = a ? page_node_at(mm, va) : -1;
 	if (!a)
@@ -115,7 +117,7 @@ static int move_one(struct mm *mm, vaddr_t va, bool query, int node, bool all)
 		err = -ENODEV;
 	else
 		err = migrate_page(a, va, node, all) ?: node;
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	return err;
 }
 
@@ -172,7 +174,7 @@ long sys_migrate_pages(u64 pid, u64 maxnode, u64 from_ptr, u64 to_ptr)
 	mm = mm_of_pid(pid, &err);
 	if (!mm)
 		return err;
-	down_write(&mm->lock);
+	mm_lock_write(mm);
 	for_each_area (a, mm) {
 		for (vaddr_t va = a->start; va < a->end && a->has_anon; va += PAGE_SIZE) {
 			int at = page_node_at(mm, va), rank;
@@ -187,7 +189,7 @@ long sys_migrate_pages(u64 pid, u64 maxnode, u64 from_ptr, u64 to_ptr)
 				}
 		}
 	}
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	mm_put_user(mm);
 	return (long)left;
 }

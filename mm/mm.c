@@ -41,8 +41,8 @@ struct mm *mm_create(void)
 	spin_init(&mm->ptl, &mm_ptl_class);
 	spin_init(&mm->state_lock, &mm_state_class);
 	list_init(&mm->tasks);
-	mm->area_seed = (u32)(u64)mm ^ 0x9e3779b9u ^ (u32)rdtsc();
-	mm->area_seed |= 1;
+	wait_init(&mm->change_wait);
+	spin_init(&mm->head_lock, &area_link_class);
 	mm->area_height = 1;
 	mm->mmap_base = USER_END;
 	return mm;
@@ -69,7 +69,7 @@ static void unmap_all(struct mm *mm)
 	g.nobody = true;
 	for (struct area *a = mm->areas[0], *next; a; a = next) {
 		next = a->next[0];
-		area_change_begin(a);
+		area_mark(a);
 		zap_range(&g, a, a->start, a->end, false);
 		area_remove(mm, a);
 		area_free(a);

@@ -23,19 +23,19 @@ struct mm {
 	u32 users;               /* atomic: threads that use it; at 0 all areas go */
 	u32 refs;                /* atomic: pointers to the struct itself (users count as one) */
 
-	struct rwsem lock;       /* vm.mmap_lock=rwsem: faults read; all changes of areas write */
-	struct area *areas[AREA_MAX_HEIGHT]; /* skip list heads: written under lock, read under RCU */
-	u32 nr_areas;            /* lock */
-	u32 area_height;         /* highest level in use; written under lock, only grows */
-	u32 area_seed;           /* of the skip list's heights; lock */
+	struct rwsem lock;       /* through mmlock.h */
+	u32 exclusive;           /* atomic: holders of lock that keep changes out: see mmlock.h */
+	struct wait_queue change_wait;
 
-	/* Layout: lock. */
+	struct area *areas[AREA_MAX_HEIGHT]; /* skip list heads: head_lock to write, RCU to read */
+	spinlock_t head_lock;    /* like an area's link_lock: see vma.h */
+	u32 area_height;         /* highest level in use; atomic, only grows */
+
+	/* Layout: mm->lock. */
 	vaddr_t mmap_base, brk_start, brk;
-	vaddr_t map_hint;        /* address selection starts below */
 	vaddr_t arg_start, arg_end, env_start, env_end;
 	vaddr_t stack_start, code_start, code_end, data_start, data_end;
-	u64 total_pages, locked_pages, data_pages, stack_pages; /* pages of address space, by kind */
-	u64 hiwater_rss, hiwater_vm;
+	u64 hiwater_rss, hiwater_vm; /* pages; racy maxima */
 	u64 def_flags;           /* of new areas: VM_LOCKED after mlockall(MCL_FUTURE) */
 
 	struct cpumask active;   /* CPUs that have root loaded: see arch/x86_64/tlb.h for the order */
@@ -137,7 +137,12 @@ static inline void mm_count(struct mm *mm, enum mm_counter_kind kind, s64 n)
 	else
 		atomic_add(&mm->counter[kind], n);
 }
-/* Exact sums over the mm and its threads. Pages; MM_TABLES: page-table pages. */
+/* This thread's own view: exact if it is the only one. */
+static inline s64 mm_counter_quick(struct mm *mm, enum mm_counter_kind kind)
+{
+	return READ_ONCE(mm->counter[kind]) + (current->mm == mm ? current->mm_counter[kind] : 0);
+}
+/* Exact sums over the mm and its threads. */
 s64 mm_counter(struct mm *mm, enum mm_counter_kind kind);
 u64 mm_rss(struct mm *mm);
 

@@ -1,11 +1,14 @@
 /*
  * mmap(2), munmap(2), brk(2): areas come and go.
  *
- * All under mm->lock for writing. A change that fails leaves everything as it
- * was: what can fail (splitting, allocating) is done before what cannot.
+ * A change that fails leaves everything as it was: what can fail (splitting,
+ * allocating) is done before what cannot. Locking: mmlock.h, and vma.h for the
+ * areas themselves. MAP_FIXED replaces what is there at one moment, so it is a write;
+ * everything else is a change, which lets others go on elsewhere.
  */
 #include "mm/mmap.h"
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/smp.h"
 #include "kernel/file.h"
 #include "kernel/ipc.h"
 #include "kernel/process.h"
@@ -29,10 +32,13 @@ u32 prot_flags(u64 prot)
 
 bool may_expand(struct mm *mm, u32 flags, u64 pages)
 {
-	if (mm->total_pages + pages > rlimit(RLIMIT_AS) >> PAGE_SHIFT)
+	u64 space = rlimit(RLIMIT_AS), data = rlimit(RLIMIT_DATA);
+
+	if (space != RLIM64_INFINITY && (u64)mm_counter(mm, MM_VM) + pages > space >> PAGE_SHIFT)
 		return false;
-	if ((flags & (VM_WRITE | VM_SHARED | VM_GROWSDOWN | VM_STACK)) == VM_WRITE &&
-	    mm->data_pages + pages > rlimit(RLIMIT_DATA) >> PAGE_SHIFT)
+	if (data != RLIM64_INFINITY &&
+	    (flags & (VM_WRITE | VM_SHARED | VM_GROWSDOWN | VM_STACK)) == VM_WRITE &&
+	    (u64)mm_counter(mm, MM_DATA) + pages > data >> PAGE_SHIFT)
 		return false;
 	/* As Linux's heuristic: refuse what can never be there, unless told that it need not. */
 	if ((flags & (VM_WRITE | VM_SHARED | VM_NORESERVE)) == VM_WRITE &&
@@ -64,78 +70,143 @@ static vaddr_t free_below(struct mm *mm, u64 len, vaddr_t low, vaddr_t high)
 	return 0;
 }
 
+/*
+ * Each thread has a stretch of its own to choose from, by the CPU it runs on when
+ * it first asks: threads that map and unmap then meet neither in an area nor in a page
+ * table, up to the root. A process with one thread uses the top, as usual.
+ */
+static u64 stretch_size(void)
+{
+	u64 size = 1UL << pt_shift(4);
+
+	while (size * num_cpus > USER_END / 2)
+		size /= 2;
+	return size;
+}
+
+static void choose_stretch(struct mm *mm, struct task *t)
+{
+	t->map_top = mm->mmap_base;
+	if (vm_mmap_lock == MMAP_LOCK_RANGE && READ_ONCE(mm->users) > 1)
+		t->map_top = MIN(t->map_top, ALIGN_DOWN(t->map_top, stretch_size()) -
+						     this_cpu() * stretch_size());
+	t->map_hint = t->map_top;
+}
+
 long find_free(struct mm *mm, vaddr_t hint, u64 len, bool below_2g)
 {
-	vaddr_t at;
+	struct task *t = current;
+	vaddr_t at = 0;
 
 	if (len > USER_END)
 		return -ENOMEM;
 	hint &= PAGE_MASK;
+	rcu_read_lock();
 	if (hint) {
 		hint = MAX(hint, MMAP_MIN_ADDR);
 		if (hint <= USER_END - len) {
 			struct area *a = area_find(mm, hint);
 
-			if (!a || guarded_start(a) >= hint + len)
-				return (long)hint;
+			if (!a || guarded_start(a) >= hint + len) {
+				at = hint;
+				goto out;
+			}
 		}
 	}
 	if (below_2g) {
 		at = free_below(mm, len, 0x40000000, 0x80000000);
-		return at ? (long)at : -ENOMEM;
+		goto out;
 	}
-	/* Below what was chosen last there is most likely room; then anywhere. */
-	at = mm->map_hint ? free_below(mm, len, MMAP_MIN_ADDR, mm->map_hint) : 0;
+	if (t->mm == mm) {
+		if (!t->map_top)
+			choose_stretch(mm, t);
+		/* Below what was chosen last there is most likely room. */
+		at = free_below(mm, len, MMAP_MIN_ADDR, t->map_hint);
+		if (!at)
+			at = free_below(mm, len, MMAP_MIN_ADDR, t->map_top);
+		if (at)
+			t->map_hint = at;
+	}
 	if (!at)
 		at = free_below(mm, len, MMAP_MIN_ADDR, mm->mmap_base);
 	if (!at) /* above the base, where stacks are */
 		at = free_below(mm, len, mm->mmap_base, USER_END);
-	if (!at)
-		return -ENOMEM;
-	mm->map_hint = at;
-	return (long)at;
+out:
+	rcu_read_unlock();
+	return at ? (long)at : -ENOMEM;
+}
+
+/* What is free again is chosen first, so that addresses and tables are used again. */
+static void hint_freed(struct mm *mm, vaddr_t end)
+{
+	struct task *t = current;
+
+	if (t->mm == mm && end > t->map_hint && end <= t->map_top)
+		t->map_hint = end;
 }
 
 /* ---- unmap ---- */
 
-int unmap_locked(struct mm *mm, vaddr_t start, vaddr_t end)
+/* Owned areas are chained through their RCU link, which is not in use before they are freed. */
+static inline struct area *chained(const struct area *a)
 {
-	struct area *a = area_find(mm, start), *gone = NULL, *next;
-	struct gather g;
-	int err;
+	return (struct area *)a->rcu.next;
+}
 
-	if (!a || a->start >= end)
-		return 0;
-	/* Cutting a hole makes one more area. */
-	if (a->start < start && a->end > end && mm->nr_areas >= (u32)vm_max_map_count)
-		return -ENOMEM;
-	err = area_split_at(mm, start);
-	if (!err)
-		err = area_split_at(mm, end);
-	if (err)
-		return err;
+/* Own all areas of [start, end); the first is in *chain, in ascending order. */
+static void own_range(struct mm *mm, vaddr_t start, vaddr_t end, struct area **chain)
+{
+	struct area *a, *last = NULL;
 
-	for (a = area_find(mm, start); a && a->start < end; a = area_next(a))
-		area_mark(a);
-	smp_mb(); /* marks before the first page-table lock: see vma.h */
-	gather_begin(&g, mm);
-	for (a = area_find(mm, start); a && a->start < end; a = next) {
-		next = area_next(a);
-		zap_range(&g, a, a->start, a->end, false);
-		area_remove(mm, a);
-		/* kept on a chain through its own dead link field until the flush is done */
-		a->rcu.next = (struct rcu_head *)gone;
-		gone = a;
+	*chain = NULL;
+	while (start < end && (a = area_lock_next(mm, start, end))) {
+		a->rcu.next = NULL;
+		if (last)
+			last->rcu.next = (struct rcu_head *)a;
+		else
+			*chain = a;
+		last = a;
+		start = a->end;
 	}
+}
+
+int unmap_range(struct mm *mm, vaddr_t start, vaddr_t end)
+{
+	struct area *chain, *a, *next, *tail;
+	struct gather g;
+
+	own_range(mm, start, end, &chain);
+	if (!chain)
+		return 0;
+	if (chain->start < start && chain->end > end) { /* a hole: the one thing that can fail */
+		int err = area_split(mm, chain, end, &tail);
+
+		if (err) {
+			area_unlock(chain);
+			return err;
+		}
+		area_unlock(tail);
+	}
+	gather_begin(&g, mm);
+	for (a = chain; a; a = chained(a))
+		zap_range(&g, a, MAX(start, a->start), MIN(end, a->end), false);
 	pt_prune(&g, start, end);
 	gather_end(&g);
-	while (gone) {
-		a = gone;
-		gone = (struct area *)a->rcu.next;
-		area_free(a);
+	/* Nothing is mapped there any more, in no TLB either: now the addresses may be used again. */
+	for (a = chain; a; a = next) {
+		next = chained(a);
+		if (a->start < start)
+			area_shrink(mm, a, a->start, start);
+		else if (a->end > end)
+			area_shrink(mm, a, end, a->end);
+		else {
+			area_remove(mm, a);
+			area_free(a);
+			continue;
+		}
+		area_unlock(a);
 	}
-	if (mm->map_hint && end > mm->map_hint && end <= mm->mmap_base)
-		mm->map_hint = end;
+	hint_freed(mm, end);
 	return 0;
 }
 
@@ -148,10 +219,10 @@ int mm_unmap(struct mm *mm, vaddr_t addr, u64 len)
 	len = ALIGN_UP(len, PAGE_SIZE);
 	if (!len)
 		return -EINVAL;
-	if (down_write_killable(&mm->lock))
+	if (mm_change_begin(mm))
 		return -EINTR;
-	err = unmap_locked(mm, addr, addr + len);
-	up_write(&mm->lock);
+	err = unmap_range(mm, addr, addr + len);
+	mm_change_end(mm);
 	return err;
 }
 
@@ -171,68 +242,117 @@ struct request {
 	void *shm;
 };
 
-/* Put a new area at [addr, addr + len), replacing what is there. mm->lock for writing. */
+/*
+ * Most often new memory just continues what is beside it: let that area grow over
+ * [addr, addr + len). NULL if it cannot. The result is owned.
+ */
+static struct area *grow_neighbour(struct mm *mm, vaddr_t addr, u64 len, const struct area *like)
+{
+	struct area *a;
+
+	if (like->mapping)
+		return NULL;
+	rcu_read_lock();
+	a = area_find(mm, addr + len);
+	if (a && READ_ONCE(a->start) == addr + len && area_continues(like, a) && area_trylock(a)) {
+		rcu_read_unlock();
+		if (a->start == addr + len && area_continues(like, a) &&
+		    area_grow_down(mm, a, addr))
+			return a;
+		area_unlock(a);
+		return NULL;
+	}
+	a = area_before(mm, addr);
+	if (a && READ_ONCE(a->end) == addr && area_continues(a, like) && area_trylock(a)) {
+		rcu_read_unlock();
+		if (a->end == addr && area_continues(a, like) && area_grow_up(mm, a, addr + len))
+			return a;
+		area_unlock(a);
+		return NULL;
+	}
+	rcu_read_unlock();
+	return NULL;
+}
+
+/* Put new memory at [addr, addr + len). addr, -EEXIST (something is there), or -ENOMEM. */
 static long map_at(struct mm *mm, vaddr_t addr, u64 len, const struct request *r)
 {
-	struct area *prev, *a;
-	u64 pgoff = r->mapping ? r->pgoff : addr >> PAGE_SHIFT;
-	u64 replaced = 0;
+	struct area like = {
+		.flags = r->flags, .file = r->file, .mapping = r->mapping, .shm = r->shm,
+	};
+	struct area *a = grow_neighbour(mm, addr, len, &like);
 	int err;
 
-	for (a = area_find(mm, addr); a && a->start < addr + len; a = area_next(a))
-		replaced += (MIN(a->end, addr + len) - MAX(a->start, addr)) >> PAGE_SHIFT;
-	if (!may_expand(mm, r->flags, (len >> PAGE_SHIFT) - replaced))
-		return -ENOMEM;
-	if (mm->nr_areas > (u32)vm_max_map_count)
-		return -ENOMEM;
-	err = replaced ? unmap_locked(mm, addr, addr + len) : 0;
-	if (err)
-		return err;
-
-	/* Most often it just continues the area below. */
-	prev = r->shm ? NULL : area_before(mm, addr);
-	if (prev && !prev->policy &&
-	    area_can_extend(prev, addr, r->flags, r->file, r->mapping, pgoff)) {
-		area_change_begin(prev);
-		area_resize(mm, prev, prev->start, addr + len);
-		area_change_end(prev);
-		area_merge(mm, prev);
-		return (long)addr;
+	if (!a) {
+		if (!area_room(mm, 1))
+			return -ENOMEM;
+		a = area_create(mm, addr, addr + len, r->flags, r->file, r->mapping, r->pgoff);
+		if (!a)
+			return -ENOMEM;
+		a->shm = r->shm;
+		if (a->shm)
+			shm_area_opened(a->shm);
+		err = area_insert(mm, a);
+		if (err) {
+			area_free(a);
+			return err;
+		}
 	}
-	a = area_create(mm, addr, addr + len, r->flags, r->file, r->mapping, pgoff);
-	if (!a)
-		return -ENOMEM;
-	a->shm = r->shm;
-	if (a->shm)
-		shm_area_opened(a->shm);
-	area_insert(mm, a);
 	if (!r->shm)
-		area_merge(mm, a);
+		a = area_merge(mm, a);
+	area_unlock(a);
 	return (long)addr;
 }
 
-/* Choose the address as the MAP_* flags say, then map. mm->lock for writing. */
+/* The same in place of whatever is there. In a write of mm. */
+static long map_over(struct mm *mm, vaddr_t addr, u64 len, const struct request *r)
+{
+	u64 replaced = 0;
+	int err;
+
+	for (struct area *a = area_find(mm, addr); a && a->start < addr + len; a = area_next(a))
+		replaced += (MIN(a->end, addr + len) - MAX(a->start, addr)) >> PAGE_SHIFT;
+	if (!may_expand(mm, r->flags, (len >> PAGE_SHIFT) - replaced) || !area_room(mm, 1))
+		return -ENOMEM;
+	err = replaced ? unmap_range(mm, addr, addr + len) : 0;
+	return err ? err : map_at(mm, addr, len, r);
+}
+
+/* Choose the address as the MAP_* flags say, then map. Takes mm's lock. */
 static long map_somewhere(struct mm *mm, vaddr_t addr, u64 len, u32 mflags, const struct request *r)
 {
-	if (mflags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+	bool noreplace = mflags & MAP_FIXED_NOREPLACE;
+	bool fixed = (mflags & MAP_FIXED) && !noreplace;
+	long ret;
+
+	if (fixed || noreplace) {
 		if (len > USER_END || addr > USER_END - len)
 			return -ENOMEM;
 		if (!IS_ALIGNED(addr, PAGE_SIZE))
 			return -EINVAL;
-		if (mflags & MAP_FIXED_NOREPLACE) {
-			struct area *a = area_find(mm, addr);
-
-			if (a && a->start < addr + len)
-				return -EEXIST;
-		}
-	} else {
-		long at = find_free(mm, addr, len, mflags & MAP_32BIT);
-
-		if (at < 0)
-			return at;
-		addr = (vaddr_t)at;
 	}
-	return map_at(mm, addr, len, r);
+	if (fixed) {
+		if (mm_lock_write_killable(mm))
+			return -EINTR;
+		ret = map_over(mm, addr, len, r);
+		mm_unlock_write(mm);
+		return ret;
+	}
+	if (mm_change_begin(mm))
+		return -EINTR;
+	if (!may_expand(mm, r->flags, len >> PAGE_SHIFT)) {
+		ret = -ENOMEM;
+	} else if (noreplace) {
+		ret = map_at(mm, addr, len, r);
+	} else {
+		do { /* another thread may claim the same gap */
+			ret = find_free(mm, addr, len, mflags & MAP_32BIT);
+			if (ret > 0)
+				ret = map_at(mm, (vaddr_t)ret, len, r);
+		} while (ret == -EEXIST);
+	}
+	mm_change_end(mm);
+	return ret;
 }
 
 /* Permissions that the file allows, into r->flags; what is mapped, into r->mapping (with a reference). */
@@ -277,7 +397,7 @@ static int may_lock(struct mm *mm, u64 pages)
 		return 0;
 	if (!limit)
 		return -EPERM;
-	return mm->locked_pages + pages > limit ? -EAGAIN : 0;
+	return (u64)mm_counter(mm, MM_LOCKED) + pages > limit ? -EAGAIN : 0;
 }
 
 long mm_map(struct mm *mm, vaddr_t addr, u64 len, u32 prot, u32 mflags, struct file *file, u64 off)
@@ -322,12 +442,7 @@ long mm_map(struct mm *mm, vaddr_t addr, u64 len, u32 prot, u32 mflags, struct f
 		if (!r.mapping)
 			return -ENOMEM;
 	}
-	if (down_write_killable(&mm->lock)) {
-		ret = -EINTR;
-	} else {
-		ret = map_somewhere(mm, addr, len, mflags, &r);
-		up_write(&mm->lock);
-	}
+	ret = map_somewhere(mm, addr, len, mflags, &r);
 	if (r.mapping)
 		mapping_put(r.mapping);
 	fill = (mflags & MAP_POPULATE && !(mflags & MAP_NONBLOCK)) ||
@@ -346,16 +461,11 @@ long mm_map_shared(struct mm *mm, vaddr_t addr, u64 len, u32 prot, u32 mflags, s
 		.mapping = m,
 		.shm = shm_cookie,
 	};
-	long ret;
 
 	len = ALIGN_UP(len, PAGE_SIZE);
 	if (!len)
 		return -EINVAL;
-	if (down_write_killable(&mm->lock))
-		return -EINTR;
-	ret = map_somewhere(mm, addr, len, mflags, &r);
-	up_write(&mm->lock);
-	return ret;
+	return map_somewhere(mm, addr, len, mflags, &r);
 }
 
 long sys_mmap(u64 addr, u64 len, u64 prot, u64 mflags, u64 fd, u64 off)
@@ -387,11 +497,11 @@ int mm_map_stack(struct mm *mm, vaddr_t top, u64 size, bool executable)
 	u64 room = MIN(MAX(rlimit(RLIMIT_STACK), 128 * MB), USER_END / 6 * 5);
 	long ret;
 
-	down_write(&mm->lock);
+	mm_lock_write(mm);
 	ret = map_at(mm, top - size, size, &r);
 	mm->stack_start = top;
 	mm->mmap_base = ALIGN_DOWN(top - room - STACK_GUARD_GAP, PAGE_SIZE);
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	return ret < 0 ? (int)ret : 0;
 }
 
@@ -399,9 +509,9 @@ int mm_map_stack(struct mm *mm, vaddr_t top, u64 size, bool executable)
 
 void mm_set_brk(struct mm *mm, vaddr_t start)
 {
-	down_write(&mm->lock);
+	mm_lock_write(mm);
 	mm->brk_start = mm->brk = start;
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 }
 
 long sys_brk(u64 addr)
@@ -413,7 +523,7 @@ long sys_brk(u64 addr)
 	vaddr_t old_end, new_end, ret;
 	struct area *a;
 
-	if (down_write_killable(&mm->lock))
+	if (mm_lock_write_killable(mm))
 		return (long)mm->brk;
 	old_end = ALIGN_UP(mm->brk, PAGE_SIZE);
 	new_end = ALIGN_UP(addr, PAGE_SIZE);
@@ -422,19 +532,20 @@ long sys_brk(u64 addr)
 	if (rlimit(RLIMIT_DATA) < addr - mm->brk_start + (mm->data_end - mm->data_start))
 		goto out;
 	if (new_end < old_end) {
-		if (unmap_locked(mm, new_end, old_end))
+		if (unmap_range(mm, new_end, old_end))
 			goto out;
 	} else if (new_end > old_end) {
 		a = area_find(mm, old_end);
 		if (a && guarded_start(a) < new_end + PAGE_SIZE)
 			goto out;
-		if (map_at(mm, old_end, new_end - old_end, &r) < 0)
+		if (!may_expand(mm, r.flags, (new_end - old_end) >> PAGE_SHIFT) ||
+		    map_at(mm, old_end, new_end - old_end, &r) < 0)
 			goto out;
 	}
 	mm->brk = addr;
 out:
 	ret = mm->brk;
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	if (ret == addr && new_end > old_end && (r.flags & VM_LOCKED))
 		populate(mm, old_end, new_end, true, true);
 	return (long)ret;
@@ -444,40 +555,25 @@ out:
 
 int populate(struct mm *mm, vaddr_t start, vaddr_t end, bool write, bool ignore_errors)
 {
-	int err = 0;
-
-	for (vaddr_t va = start; va < end && !err;) {
+	for (vaddr_t va = start; va < end; va += PAGE_SIZE) {
+		enum fault_result r = fault_in(mm, va, write, false);
 		struct area *a;
 
+		if (r == FAULT_ACCERR && write) /* there are read-only areas in between */
+			r = fault_in(mm, va, false, false);
+		if (r != FAULT_DONE && !ignore_errors)
+			return r == FAULT_MAPERR || r == FAULT_NOMEM ? -ENOMEM : -EFAULT;
+		if (r == FAULT_NOMEM)
+			return 0;
+		if (r == FAULT_MAPERR) { /* go on at the next area */
+			rcu_read_lock();
+			a = area_find(mm, va);
+			va = a ? MAX(READ_ONCE(a->start), va + PAGE_SIZE) - PAGE_SIZE : end - PAGE_SIZE;
+			rcu_read_unlock();
+		}
 		if (fatal_signal_pending(current))
 			return -EINTR;
-		down_read(&mm->lock);
-		a = area_find(mm, va);
-		if (!a || a->start > va) {
-			err = -ENOMEM;
-			if (ignore_errors) {
-				err = 0;
-				va = a ? MIN(a->start, end) : end;
-			}
-			up_read(&mm->lock);
-			continue;
-		}
-		/* A stretch at a time, so that writers of mm->lock get in. */
-		for (unsigned n = 0; va < MIN(end, a->end) && n < 64; n++, va += PAGE_SIZE) {
-			bool w = write && (a->flags & VM_WRITE);
-			enum fault_result r = fault_in_locked(mm, a, va, w);
-
-			if (r == FAULT_DONE)
-				continue;
-			err = r == FAULT_NOMEM ? -ENOMEM : -EFAULT;
-			if (ignore_errors) {
-				err = 0;
-				va = MIN(end, a->end);
-			}
-			break;
-		}
-		up_read(&mm->lock);
 		cond_resched();
 	}
-	return err;
+	return 0;
 }

@@ -54,40 +54,63 @@ static void protect_range(struct gather *g, struct area *a, vaddr_t start, vaddr
 	rcu_read_unlock();
 }
 
-/* One area, from start (where it may have to be split) up to end; 0 or -errno. */
-static int protect_area(struct gather *g, struct area *a, vaddr_t start, vaddr_t end, u32 access)
+/* The part of the owned area *a inside [start, end), which *a becomes; 0 or -errno. */
+static int protect_area(struct gather *g, struct area **a, vaddr_t start, vaddr_t end, u32 access)
 {
 	struct mm *mm = g->mm;
-	u32 flags = (a->flags & ~VM_ACCESS) | access;
+	u32 old = (*a)->flags, flags = (old & ~VM_ACCESS) | access;
 	int err;
 
 	/* VM_MAY* stand four bits above VM_*. */
-	if (access & ~(a->flags >> 4) & VM_ACCESS)
+	if (access & ~(old >> 4) & VM_ACCESS)
 		return -EACCES;
-	if (flags == a->flags)
+	if (flags == old)
 		return 0;
-	if ((flags & (VM_SHARED | VM_WRITE)) == VM_WRITE && !(a->flags & VM_WRITE) &&
-	    !may_expand(mm, flags, 0))
+	if ((flags & (VM_SHARED | VM_WRITE)) == VM_WRITE && !(old & VM_WRITE) &&
+	    !may_expand(mm, flags & ~VM_NORESERVE & VM_ACCESS, 0))
 		return -ENOMEM;
-	err = area_split_at(mm, start);
-	if (!err)
-		err = area_split_at(mm, end);
+	err = area_isolate(mm, a, start, end);
 	if (err)
 		return err;
-	a = area_at(mm, start);
-	area_change_begin(a);
-	area_set_flags(mm, a, flags);
-	protect_range(g, a, a->start, a->end);
+	area_set_flags(mm, *a, flags);
+	protect_range(g, *a, (*a)->start, (*a)->end);
 	return 0;
+}
+
+/* Own and protect all of [start, end); the areas are chained through their RCU link. */
+static long protect_all(struct gather *g, vaddr_t start, vaddr_t end, u64 prot, struct area **chain)
+{
+	struct mm *mm = g->mm;
+	struct area *a = area_lock_next(mm, start, end);
+	struct area **link = chain;
+	long err = 0;
+
+	if (a && (prot & PROT_GROWSDOWN)) {
+		if (!(a->flags & VM_GROWSDOWN))
+			err = -EINVAL;
+		start = a->start;
+	}
+	while (a && !err && a->start <= start) {
+		err = protect_area(g, &a, start, end, prot_flags(prot));
+		start = MIN(end, a->end);
+		a->rcu.next = NULL;
+		*link = a;
+		link = (struct area **)&a->rcu.next;
+		a = start < end && !err ? area_lock_next(mm, start, end) : NULL;
+	}
+	if (a)
+		area_unlock(a);
+	/* A hole: what stands before it stays changed, as on Linux. */
+	return err ? err : start < end ? -ENOMEM : 0;
 }
 
 static long do_mprotect(u64 start, u64 len, u64 prot)
 {
+	struct area *chain = NULL, *next;
 	struct mm *mm = current->mm;
 	struct gather g;
-	struct area *a;
-	vaddr_t end, pos;
-	long err = 0;
+	vaddr_t end;
+	long err;
 
 	if ((prot & (PROT_GROWSDOWN | PROT_GROWSUP)) == (PROT_GROWSDOWN | PROT_GROWSUP))
 		return -EINVAL;
@@ -102,45 +125,16 @@ static long do_mprotect(u64 start, u64 len, u64 prot)
 	if (prot & ~(u64)(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM | PROT_GROWSDOWN |
 			  PROT_GROWSUP))
 		return -EINVAL;
-	if (down_write_killable(&mm->lock))
+	if (mm_change_begin(mm))
 		return -EINTR;
 	gather_begin(&g, mm);
-	a = area_find(mm, start);
-	if (!a || a->start >= end) {
-		err = -ENOMEM;
-		goto out;
+	err = protect_all(&g, start, end, prot, &chain);
+	gather_end(&g); /* flush while the areas are still owned and faults kept out */
+	for (struct area *a = chain; a; a = next) {
+		next = (struct area *)a->rcu.next;
+		area_unlock(area_merge(mm, a));
 	}
-	if (prot & PROT_GROWSDOWN) {
-		if (!(a->flags & VM_GROWSDOWN)) {
-			err = -EINVAL;
-			goto out;
-		}
-		start = a->start;
-	} else if (a->start > start) {
-		err = -ENOMEM;
-		goto out;
-	}
-	for (pos = start; pos < end && !err;) {
-		vaddr_t stop;
-
-		a = area_find(mm, pos);
-		if (!a || a->start > pos) {
-			err = -ENOMEM; /* what stands before the hole stays changed, as on Linux */
-			break;
-		}
-		stop = MIN(end, a->end);
-		err = protect_area(&g, a, pos, stop, prot_flags(prot));
-		pos = stop;
-	}
-out:
-	gather_end(&g); /* flush while the marks still keep faults out */
-	for (a = area_find(mm, start); a && a->start < end; a = area_next(a)) {
-		if (!(a->seq & 1))
-			continue;
-		area_change_end(a);
-		a = area_merge(mm, a);
-	}
-	up_write(&mm->lock);
+	mm_change_end(mm);
 	return err;
 }
 

@@ -1,12 +1,12 @@
 /*
  * mremap(2): resize an area in place, or move its page-table entries elsewhere.
  *
- * Moving: the new area is in the map but marked, as the old one is, so no fault
+ * Moving: the new area is in the map but owned, as the old one is, so no fault
  * gets at either until the old translations are flushed everywhere. A truncation of the
  * file is kept out by i_mmap_lock for as long, or it could free a frame that is
  * reachable through a stale translation of the old address.
  *
- * Lock order: mm->lock (write) → i_mmap_lock → leaf tables, lower address of
+ * Lock order: mm → i_mmap_lock → leaf tables, lower address of
  * the two descriptors first (the locks are of one rank).
  */
 #include "arch/x86_64/cpu.h"
@@ -78,70 +78,51 @@ static int move_tables(struct gather *g, vaddr_t old, vaddr_t new, u64 len, u64 
 }
 
 /*
- * Move [old, old + old_len) of area a (its own area already) to new, where nothing is mapped,
- * new_len long. Returns new or -ENOMEM with nothing changed.
+ * Move the owned area a (all of it) to new, where the owned area n was just put in. Returns new, or
+ * -ENOMEM with a as it was and n gone.
  */
-static long move_area(struct mm *mm, struct area *a, u64 old_len, vaddr_t new, u64 new_len,
-		      u32 mflags)
+static long move_area(struct mm *mm, struct area *a, struct area *n, bool keep_old)
 {
-	vaddr_t old = a->start;
-	struct area *n = area_clone(mm, a, old, old + old_len);
+	vaddr_t old = a->start, new = n->start;
+	u64 len = a->end - a->start, done, back;
 	struct mapping *m = a->mapping;
 	struct gather g;
-	u64 done;
 	int err;
 
-	if (!n)
-		return -ENOMEM;
-	n->start = new;
-	n->end = new + new_len;
-	area_mark(n); /* nobody faults there yet */
-	area_change_begin(a);
-	area_insert(mm, n);
 	if (m)
 		mutex_lock(&m->i_mmap_lock);
 	gather_begin(&g, mm);
-	err = move_tables(&g, old, new, old_len, &done);
+	err = move_tables(&g, old, new, len, &done);
+	if (err)
+		move_tables(&g, new, old, done, &back); /* the tables on the old side exist: no failure */
 	racepoint("mremap_flush");
 	gather_flush(&g);
-	if (err) { /* take back what was moved */
-		u64 back;
-
-		move_tables(&g, new, old, done, &back); /* tables on the old side exist */
-		gather_flush(&g);
-	}
 	if (m)
 		mutex_unlock(&m->i_mmap_lock);
 	if (err) {
-		area_remove(mm, n);
-		pt_prune(&g, new, new + new_len);
+		pt_prune(&g, new, new + len);
 		gather_end(&g);
+		area_remove(mm, n);
 		area_free(n);
-		area_change_end(a);
+		area_unlock(a);
 		return err;
 	}
-	if (!(mflags & MREMAP_DONTUNMAP))
-		area_remove(mm, a);
-	pt_prune(&g, old, old + old_len);
+	pt_prune(&g, old, old + len);
 	gather_end(&g);
-	if (mflags & MREMAP_DONTUNMAP) {
+	if (keep_old) {
 		a->has_anon = false;
-		area_change_end(a);
+		area_unlock(a);
 	} else {
+		area_remove(mm, a);
 		area_free(a);
-		if (mm->map_hint && old + old_len > mm->map_hint && old + old_len <= mm->mmap_base)
-			mm->map_hint = old + old_len;
 	}
-	area_change_end(n);
-	area_merge(mm, n);
+	area_unlock(area_merge(mm, n));
 	return (long)new;
 }
 
-/* All that can be wrong with growing or moving area a; 0 or -errno. */
+/* All that can be wrong with growing or moving the area a; 0 or -errno. */
 static int check(struct mm *mm, struct area *a, vaddr_t addr, u64 old_len, u64 new_len, u32 mflags)
 {
-	if (!a || a->start > addr)
-		return -EFAULT;
 	/* A size of 0 makes a second mapping of the same shared memory. */
 	if (!old_len && !(a->flags & (VM_SHARED | VM_MAYSHARE)))
 		return -EINVAL;
@@ -154,7 +135,7 @@ static int check(struct mm *mm, struct area *a, vaddr_t addr, u64 old_len, u64 n
 	if (area_pgoff(a, addr) + (new_len >> PAGE_SHIFT) < area_pgoff(a, addr))
 		return -EINVAL;
 	if ((a->flags & VM_LOCKED) && !is_root() &&
-	    mm->locked_pages + ((new_len - old_len) >> PAGE_SHIFT) >
+	    (u64)mm_counter(mm, MM_LOCKED) + ((new_len - old_len) >> PAGE_SHIFT) >
 		    rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT)
 		return -EAGAIN;
 	if (!may_expand(mm, a->flags, (new_len - old_len) >> PAGE_SHIFT))
@@ -162,34 +143,57 @@ static int check(struct mm *mm, struct area *a, vaddr_t addr, u64 old_len, u64 n
 	return 0;
 }
 
-static long move_to(struct mm *mm, vaddr_t addr, u64 old_len, vaddr_t new, u64 new_len, u32 mflags)
+/*
+ * [addr, addr + old_len) of the owned area a goes to `new`, or where there is room
+ * (new == 0). In the end a is not owned any more. The new address, or -errno.
+ */
+static long move_to(struct mm *mm, struct area *a, vaddr_t addr, u64 old_len, vaddr_t new,
+		    u64 new_len, u32 mflags)
 {
-	struct area *a;
+	struct area *n;
+	long at = (long)new;
 	int err;
 
-	if (!old_len) { /* duplicate a shared mapping */
-		a = area_at(mm, addr);
-		a = area_create(mm, new, new + new_len, a->flags, a->file, a->mapping,
-				area_pgoff(a, addr));
-		if (!a)
-			return -ENOMEM;
-		area_insert(mm, a);
-		return (long)new;
-	}
-	if (mm->nr_areas + 3 > (u32)vm_max_map_count)
-		return -ENOMEM;
-	err = area_split_at(mm, addr);
-	if (!err)
-		err = area_split_at(mm, addr + old_len);
-	if (err)
+	/* Both ends cut off, and the new area: refuse before anything is changed. */
+	err = area_room(mm, 3) ? 0 : -ENOMEM;
+	if (!err && old_len)
+		err = area_isolate(mm, &a, addr, addr + old_len);
+	if (err) {
+		area_unlock(a);
 		return err;
-	return move_area(mm, area_at(mm, addr), old_len, new, new_len, mflags);
+	}
+	n = area_clone(mm, a, addr, addr + PAGE_SIZE);
+	err = n ? -EEXIST : -ENOMEM;
+	while (err == -EEXIST) { /* another thread may claim the same gap */
+		if (!new)
+			at = find_free(mm, 0, new_len, false);
+		err = at < 0 ? (int)at : 0;
+		if (err)
+			break;
+		n->start = (vaddr_t)at;
+		n->end = (vaddr_t)at + new_len;
+		err = area_insert(mm, n);
+		if (new)
+			break;
+	}
+	if (err) {
+		if (n)
+			area_free(n);
+		area_unlock(a);
+		return err;
+	}
+	if (old_len)
+		return move_area(mm, a, n, mflags & MREMAP_DONTUNMAP);
+	area_unlock(a); /* only a second mapping */
+	area_unlock(n);
+	return at;
 }
 
+/* In a write of mm. */
 static long remap_fixed(struct mm *mm, vaddr_t addr, u64 old_len, u64 new_len, u32 mflags,
 			vaddr_t new)
 {
-	struct area *a;
+	struct area *a = area_at(mm, addr);
 	long err;
 
 	if (!IS_ALIGNED(new, PAGE_SIZE) || new_len > USER_END || new > USER_END - new_len)
@@ -197,63 +201,51 @@ static long remap_fixed(struct mm *mm, vaddr_t addr, u64 old_len, u64 new_len, u
 	if (addr + old_len > new && new + new_len > addr)
 		return -EINVAL;
 	/* Up to six areas may come of it: refuse before anything is unmapped. */
-	if (mm->nr_areas + 2 >= (u32)vm_max_map_count - 3)
+	if (!area_room(mm, 6))
 		return -ENOMEM;
-	err = check(mm, area_find(mm, addr), addr, MIN(old_len, new_len), new_len, mflags);
-	if (err)
-		return err;
-	a = area_find(mm, addr);
-	if (old_len > new_len && old_len > a->end - addr && new_len == 0)
+	if (!a)
 		return -EFAULT;
-	err = unmap_locked(mm, new, new + new_len);
+	err = check(mm, a, addr, MIN(old_len, new_len), new_len, mflags);
+	if (!err)
+		err = unmap_range(mm, new, new + new_len);
 	if (!err && old_len > new_len) {
-		err = unmap_locked(mm, addr + new_len, addr + old_len);
+		err = unmap_range(mm, addr + new_len, addr + old_len);
 		old_len = new_len;
 	}
-	return err ? err : move_to(mm, addr, old_len, new, new_len, mflags);
+	if (err)
+		return err;
+	a = area_lock_next(mm, addr, addr + 1);
+	return a ? move_to(mm, a, addr, old_len, new, new_len, mflags) : -EFAULT;
 }
 
-static long do_mremap(struct mm *mm, vaddr_t addr, u64 old_len, u64 new_len, u32 mflags, vaddr_t new)
+/* In a change of mm. */
+static long remap(struct mm *mm, vaddr_t addr, u64 old_len, u64 new_len, u32 mflags)
 {
-	struct area *a;
-	long err, at;
+	struct area *a = area_lock_next(mm, addr, addr + 1);
+	long err;
 
-	if (mflags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) {
-		if (!(mflags & MREMAP_FIXED)) {
-			err = check(mm, area_find(mm, addr), addr, old_len, new_len, mflags);
-			if (err)
-				return err;
-			at = find_free(mm, new, new_len, false);
-			return at < 0 ? at : move_to(mm, addr, old_len, (vaddr_t)at, new_len, mflags);
-		}
-		return remap_fixed(mm, addr, old_len, new_len, mflags, new);
-	}
-	a = area_find(mm, addr);
-	if (!a || a->start > addr)
+	if (!a)
 		return -EFAULT;
-	if (old_len >= new_len && old_len) {
-		err = old_len > new_len ? unmap_locked(mm, addr + new_len, addr + old_len) : 0;
+	if (!(mflags & MREMAP_DONTUNMAP) && old_len >= new_len && old_len) {
+		area_unlock(a);
+		err = old_len > new_len ? unmap_range(mm, addr + new_len, addr + old_len) : 0;
 		return err ? err : (long)addr;
 	}
 	err = check(mm, a, addr, old_len, new_len, mflags);
 	if (err)
-		return err;
+		goto out;
 	/* Grow in place: at the area's end, with room behind it. */
-	if (old_len && addr + old_len == a->end && addr <= USER_END - new_len) {
-		struct area *next = area_next(a);
-
-		if (!next || next->start >= addr + new_len) {
-			area_change_begin(a);
-			area_resize(mm, a, a->start, addr + new_len);
-			area_change_end(a);
-			area_merge(mm, a);
-			return (long)addr;
-		}
+	if (!(mflags & MREMAP_DONTUNMAP) && old_len && addr + old_len == a->end &&
+	    addr <= USER_END - new_len && area_grow_up(mm, a, addr + new_len)) {
+		area_unlock(area_merge(mm, a));
+		return (long)addr;
 	}
-	if (!(mflags & MREMAP_MAYMOVE))
-		return -ENOMEM;
-	at = find_free(mm, 0, new_len, false);
-	return at < 0 ? at : move_to(mm, addr, old_len, (vaddr_t)at, new_len, mflags);
+	if (mflags & MREMAP_MAYMOVE)
+		return move_to(mm, a, addr, old_len, 0, new_len, mflags);
+	err = -ENOMEM;
+out:
+	area_unlock(a);
+	return err;
 }
 
 long sys_mremap(u64 addr, u64 old_len, u64 new_len, u64 mflags, u64 new)
@@ -277,14 +269,23 @@ long sys_mremap(u64 addr, u64 old_len, u64 new_len, u64 mflags, u64 new)
 		return -EINVAL;
 	if (addr >= USER_END || old_len > USER_END - addr)
 		return -EFAULT;
-	if (down_write_killable(&mm->lock))
-		return -EINTR;
-	ret = do_mremap(mm, addr, old_len, new_len, (u32)mflags, new);
+	if (mflags & MREMAP_FIXED) {
+		if (mm_lock_write_killable(mm))
+			return -EINTR;
+		ret = remap_fixed(mm, addr, old_len, new_len, (u32)mflags, new);
+		mm_unlock_write(mm);
+	} else {
+		if (mm_change_begin(mm))
+			return -EINTR;
+		ret = remap(mm, addr, old_len, new_len, (u32)mflags);
+		mm_change_end(mm);
+	}
 	if (ret >= 0) {
+		rcu_read_lock();
 		a = area_find(mm, (vaddr_t)ret);
 		locked = a && (a->flags & VM_LOCKED);
+		rcu_read_unlock();
 	}
-	up_write(&mm->lock);
 	if (locked && new_len > old_len)
 		populate(mm, (vaddr_t)ret + old_len, (vaddr_t)ret + new_len, true, true);
 	return ret;
@@ -301,7 +302,7 @@ long sys_remap_file_pages(u64 start, u64 size, u64 prot, u64 pgoff, u64 flags)
 	if (prot || !size || start + size <= start ||
 	    pgoff + (size >> PAGE_SHIFT) < pgoff)
 		return -EINVAL;
-	down_write(&mm->lock);
+	mm_lock_write(mm);
 	a = area_at(mm, start);
 	if (a && (a->flags & VM_SHARED) && a->end >= start + size) {
 		/* As Linux has done since 4.0: a mapping of its own in place of the pages. */
@@ -309,13 +310,15 @@ long sys_remap_file_pages(u64 start, u64 size, u64 prot, u64 pgoff, u64 flags)
 					     pgoff);
 		ret = -ENOMEM;
 		if (n) {
-			ret = unmap_locked(mm, start, start + size);
+			ret = unmap_range(mm, start, start + size);
+			if (!ret)
+				ret = area_insert(mm, n);
 			if (ret)
 				area_free(n);
 			else
-				area_insert(mm, n);
+				area_unlock(n);
 		}
 	}
-	up_write(&mm->lock);
+	mm_unlock_write(mm);
 	return ret;
 }

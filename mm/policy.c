@@ -6,7 +6,7 @@
 #include "kernel/param.h"
 
 PARAM_ENUM(vm_ptl, "vm.ptl", 0, PTL_SPLIT, "mm", "pte", "split");
-PARAM_ENUM(vm_mmap_lock, "vm.mmap_lock", 0, MMAP_LOCK_VMA, "rwsem", "vma");
+PARAM_ENUM(vm_mmap_lock, "vm.mmap_lock", 0, MMAP_LOCK_RANGE, "rwsem", "vma", "range");
 PARAM_ENUM(vm_quicklist, "vm.quicklist", PARAM_RUNTIME, QUICKLIST_NODE, "off", "any", "node");
 PARAM_ENUM(vm_pcp, "vm.pcp", PARAM_RUNTIME, PCP_ON, "off", "on");
 PARAM_INT(vm_split_ptl_cpus, "vm.split_ptl_cpus", 0, 4, 1, 512);

@@ -9,6 +9,7 @@
 #include "kernel/seq.h"
 #include "mm/mempolicy.h"
 #include "mm/node.h"
+#include "mm/mmlock.h"
 #include "mm/ptwalk.h"
 #include "mm/slab.h"
 
@@ -62,10 +63,10 @@ void mm_show_maps(struct mm *mm, struct seq *s)
 		s->failed = true;
 		return;
 	}
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	for_each_area (a, mm)
 		show_area(s, mm, a, path);
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	kfree(path);
 }
 
@@ -172,7 +173,7 @@ void mm_show_smaps(struct mm *mm, struct seq *s)
 		s->failed = true;
 		return;
 	}
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	for_each_area (a, mm) {
 		struct area_sum u = { 0 };
 
@@ -185,7 +186,7 @@ void mm_show_smaps(struct mm *mm, struct seq *s)
 		seq_printf(s, "THPeligible:           0\n");
 		show_vmflags(s, a->flags);
 	}
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	kfree(path);
 }
 
@@ -194,14 +195,14 @@ void mm_show_smaps_rollup(struct mm *mm, struct seq *s)
 	struct area_sum u = { 0 };
 	vaddr_t start = 0, end = 0;
 
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	for_each_area (a, mm) {
 		if (!end)
 			start = a->start;
 		end = a->end;
 		sum_area(a, &u);
 	}
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	seq_printf(s, "%08lx-%08lx ---p 00000000 00:00 0                          [rollup]\n",
 		   (unsigned long)start, (unsigned long)end);
 	show_sum(s, &u);
@@ -216,7 +217,7 @@ void mm_show_numa_maps(struct mm *mm, struct seq *s)
 		s->failed = true;
 		return;
 	}
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	for_each_area (a, mm) {
 		struct area_sum u = { 0 };
 		const char *name = special_name(mm, a);
@@ -241,7 +242,7 @@ void mm_show_numa_maps(struct mm *mm, struct seq *s)
 			seq_printf(s, " kernelpagesize_kB=4");
 		seq_puts(s, "\n");
 	}
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	kfree(path);
 }
 
@@ -252,17 +253,17 @@ void mm_show_status(struct mm *mm, struct seq *s)
 	u64 anon = (u64)mm_counter(mm, MM_ANON), file = (u64)mm_counter(mm, MM_FILE);
 	u64 shmem = (u64)mm_counter(mm, MM_SHMEM), rss = mm_rss(mm);
 
-	seq_printf(s, "VmPeak:\t%8lu kB\n", K(MAX(mm->hiwater_vm, mm->total_pages)));
-	seq_printf(s, "VmSize:\t%8lu kB\n", K(mm->total_pages));
-	seq_printf(s, "VmLck:\t%8lu kB\n", K(mm->locked_pages));
+	seq_printf(s, "VmPeak:\t%8lu kB\n", K(MAX(mm->hiwater_vm, (u64)mm_counter(mm, MM_VM))));
+	seq_printf(s, "VmSize:\t%8lu kB\n", K(mm_counter(mm, MM_VM)));
+	seq_printf(s, "VmLck:\t%8lu kB\n", K(mm_counter(mm, MM_LOCKED)));
 	seq_printf(s, "VmPin:\t%8lu kB\n", 0UL);
 	seq_printf(s, "VmHWM:\t%8lu kB\n", K(MAX(mm->hiwater_rss, rss)));
 	seq_printf(s, "VmRSS:\t%8lu kB\n", K(rss));
 	seq_printf(s, "RssAnon:\t%8lu kB\n", K(anon));
 	seq_printf(s, "RssFile:\t%8lu kB\n", K(file));
 	seq_printf(s, "RssShmem:\t%8lu kB\n", K(shmem));
-	seq_printf(s, "VmData:\t%8lu kB\n", K(mm->data_pages));
-	seq_printf(s, "VmStk:\t%8lu kB\n", K(mm->stack_pages));
+	seq_printf(s, "VmData:\t%8lu kB\n", K(mm_counter(mm, MM_DATA)));
+	seq_printf(s, "VmStk:\t%8lu kB\n", K(mm_counter(mm, MM_STACK)));
 	seq_printf(s, "VmExe:\t%8lu kB\n", (unsigned long)(mm->code_end - mm->code_start) / 1024);
 	seq_printf(s, "VmLib:\t%8lu kB\n", 0UL);
 	seq_printf(s, "VmPTE:\t%8lu kB\n", K(mm_counter(mm, MM_TABLES)));
@@ -272,11 +273,11 @@ void mm_show_status(struct mm *mm, struct seq *s)
 
 void mm_show_statm(struct mm *mm, struct seq *s)
 {
-	seq_printf(s, "%lu %lu %lu %lu 0 %lu 0\n", (unsigned long)mm->total_pages,
+	seq_printf(s, "%lu %lu %lu %lu 0 %lu 0\n", (unsigned long)mm_counter(mm, MM_VM),
 		   (unsigned long)mm_rss(mm),
 		   (unsigned long)(mm_counter(mm, MM_FILE) + mm_counter(mm, MM_SHMEM)),
 		   (unsigned long)((mm->code_end - mm->code_start + PAGE_SIZE - 1) >> PAGE_SHIFT),
-		   (unsigned long)(mm->data_pages + mm->stack_pages));
+		   (unsigned long)(mm_counter(mm, MM_DATA) + mm_counter(mm, MM_STACK)));
 }
 
 /* ---- pagemap ---- */
@@ -314,7 +315,7 @@ long mm_pagemap(struct mm *mm, u64 first, u64 *buf, u64 n)
 	n = MIN(n, last - first);
 	for (u64 i = 0; i < n; i++)
 		buf[i] = 0;
-	down_read(&mm->lock);
+	mm_lock_read(mm);
 	rcu_read_lock();
 	ptwalk_open(&w, mm, first << PAGE_SHIFT, (first + n) << PAGE_SHIFT, WALK_READ);
 	while (ptwalk_next(&w)) {
@@ -325,6 +326,6 @@ long mm_pagemap(struct mm *mm, u64 first, u64 *buf, u64 n)
 		ptwalk_unlock(&w);
 	}
 	rcu_read_unlock();
-	up_read(&mm->lock);
+	mm_unlock_read(mm);
 	return (long)n;
 }

@@ -228,7 +228,7 @@ static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t e
 		child = entry_table(e);
 		if (level > 2) {
 			prune(g, child, start, end, va);
-			if (claim(child))
+			if (va >= start && va + span <= end && claim(child))
 				unlink(g, table, slot, child);
 		} else if (READ_ONCE(child->pt.used) == 0) {
 			spinlock_t *ptl = ptpage_lock(g->mm, child);

@@ -31,7 +31,6 @@ u64 stat_sum(enum stat_event e)
 
 struct usage_sum {
 	s64 counter[NR_MM_COUNTERS];
-	u64 locked;
 };
 
 /* Each mm once, although several processes may share one (vfork): by its first process. */
@@ -45,7 +44,6 @@ static void sum_all(struct usage_sum *u)
 		if (mm) {
 			for (int k = 0; k < NR_MM_COUNTERS; k++)
 				u->counter[k] += mm_counter(mm, k);
-			u->locked += mm->locked_pages;
 			mm_put_user(mm);
 		}
 		if (t)
@@ -70,8 +68,8 @@ static void show_meminfo(struct seq *s, void *arg)
 	seq_printf(s, "SwapCached:     %8lu kB\n", 0UL);
 	seq_printf(s, "Active:         %8lu kB\n", K(u.counter[MM_ANON]));
 	seq_printf(s, "Inactive:       %8lu kB\n", K(cached));
-	seq_printf(s, "Unevictable:    %8lu kB\n", K(u.locked));
-	seq_printf(s, "Mlocked:        %8lu kB\n", K(u.locked));
+	seq_printf(s, "Unevictable:    %8lu kB\n", K(u.counter[MM_LOCKED]));
+	seq_printf(s, "Mlocked:        %8lu kB\n", K(u.counter[MM_LOCKED]));
 	seq_printf(s, "SwapTotal:      %8lu kB\n", 0UL);
 	seq_printf(s, "SwapFree:       %8lu kB\n", 0UL);
 	seq_printf(s, "Dirty:          %8lu kB\n", 0UL);
@@ -111,7 +109,7 @@ static void show_vmstat(struct seq *s, void *arg)
 	seq_printf(s, "nr_mapped %ld\n", (long)(u.counter[MM_FILE] + u.counter[MM_SHMEM]));
 	seq_printf(s, "nr_file_pages %lu\n", (unsigned long)mapping_pages());
 	seq_printf(s, "nr_shmem %lu\n", (unsigned long)mapping_pages());
-	seq_printf(s, "nr_mlock %lu\n", (unsigned long)u.locked);
+	seq_printf(s, "nr_mlock %lu\n", (unsigned long)u.counter[MM_LOCKED]);
 	seq_printf(s, "nr_page_table_pages %ld\n", (long)u.counter[MM_TABLES]);
 	seq_printf(s, "nr_slab %lu\n", (unsigned long)slab_frames());
 	for (int e = 0; e < NR_STATS; e++)

@@ -1,18 +1,24 @@
 /*
  * The ordered map of areas (vma.h): a skip list with one forward link a level.
  * A level-l link skips about 4^l areas, so a lookup among n areas takes about
- * log4(n) steps of about two nodes each. Readers follow links under RCU while
- * the one writer (mm->lock) changes them:
+ * log4(n) steps of two nodes each.
+ *
+ * Changing it is optimistic (Herlihy, Lev, Luchangco, Shavit 2007): find the
+ * predecessors without a lock, lock them, and look whether they still are; else
+ * start over. Threads that work in different places lock different nodes.
  *
  *   insert   the new node's own links first, then its predecessors', bottom up;
- *   remove   predecessors' links, top down; the removed node's own links stay, so a reader
- *            standing on it goes on to its successors.
+ *   remove   predecessors' links, top down; the removed node's own links stay, so a
+ *            reader standing on it goes on to its successors.
  *
- * The key is `end`. Resizing an area never changes the order of ends, so it
- * may happen under the readers' eyes; a reader may then miss or see a little too much, which the
- * area's seq tells it.
+ * The key is `end`. It only ever changes without changing the order, so areas
+ * are resized under the readers' eyes; a reader may then miss or see a little too much,
+ * which the area's seq tells it.
+ *
+ * Lock order: i_mmap_lock → link locks, from higher to lower addresses.
  */
 #include "mm/vma.h"
+#include "arch/x86_64/cpu.h"
 #include "kernel/file.h"
 #include "kernel/ipc.h"
 #include "kernel/printk.h"
@@ -23,17 +29,9 @@
 
 #include <asm/errno.h>
 
-/* Links that lead to what comes at or after addr: out[l] is the array whose [l] is the first node with end > addr. */
-static void find_links(struct mm *mm, vaddr_t addr, struct area **out[AREA_MAX_HEIGHT])
-{
-	struct area **links = mm->areas;
+DEFINE_LOCK_CLASS(area_link_class, "area_link", RANK_AREA);
 
-	for (int l = AREA_MAX_HEIGHT - 1; l >= 0; l--) {
-		while (links[l] && links[l]->end <= addr)
-			links = links[l]->next;
-		out[l] = links;
-	}
-}
+/* ---- reading ---- */
 
 struct area *area_find(struct mm *mm, vaddr_t addr)
 {
@@ -46,25 +44,53 @@ struct area *area_find(struct mm *mm, vaddr_t addr)
 	return n;
 }
 
-struct area *area_before(struct mm *mm, vaddr_t addr)
-{
-	struct area **links = mm->areas;
+/* A place in the map: at each level the links that lead there, and where they lead. */
+struct place {
+	struct area **prev[AREA_MAX_HEIGHT]; /* array of links of the last node with end <= addr */
+	struct area *next[AREA_MAX_HEIGHT];
+};
 
-	for (int l = AREA_MAX_HEIGHT - 1; l >= 0; l--)
-		while (links[l] && links[l]->end <= addr)
-			links = links[l]->next;
+static void locate(struct mm *mm, vaddr_t addr, struct place *p)
+{
+	struct area **links = mm->areas, *n;
+
+	for (int l = AREA_MAX_HEIGHT - 1; l >= 0; l--) {
+		while ((n = rcu_dereference(links[l])) && READ_ONCE(n->end) <= addr)
+			links = n->next;
+		p->prev[l] = links;
+		p->next[l] = n;
+	}
+}
+
+/* The area whose links these are; NULL: the head's. */
+static inline struct area *node_of(struct mm *mm, struct area **links)
+{
 	return links == mm->areas ? NULL : container_of(links, struct area, next);
 }
 
-/* Heights with probability 1/4 a level; xorshift (Marsaglia 2003), one state an mm, under its lock. */
-static u8 random_height(struct mm *mm)
+struct area *area_before(struct mm *mm, vaddr_t addr)
 {
-	u32 x = mm->area_seed, h = 1;
+	struct place p;
 
+	locate(mm, addr, &p);
+	return node_of(mm, p.prev[0]);
+}
+
+/* ---- life ---- */
+
+static DEFINE_PER_CPU(u32, height_seed);
+
+/* Heights with probability 1/4 a level; xorshift (Marsaglia 2003). */
+static u8 random_height(void)
+{
+	u32 x = this_cpu_read(height_seed), h = 1;
+
+	if (!x)
+		x = 0x9e3779b9u + this_cpu();
 	x ^= x << 13;
 	x ^= x >> 17;
 	x ^= x << 5;
-	mm->area_seed = x;
+	this_cpu_write(height_seed, x);
 	while (h < AREA_MAX_HEIGHT && (x & 3) == 0) {
 		h++;
 		x >>= 2;
@@ -72,34 +98,27 @@ static u8 random_height(struct mm *mm)
 	return (u8)h;
 }
 
-static struct area *area_new(struct mm *mm)
-{
-	u8 h = random_height(mm);
-	struct area *a = kzalloc(sizeof *a + h * sizeof(struct area *));
-
-	if (!a)
-		return NULL;
-	a->height = h;
-	a->mm = mm;
-	list_init(&a->mapping_link);
-	return a;
-}
-
 struct area *area_create(struct mm *mm, vaddr_t start, vaddr_t end, u32 flags, struct file *file,
 			 struct mapping *mapping, u64 pgoff)
 {
-	struct area *a = area_new(mm);
+	u8 h = random_height();
+	struct area *a = kzalloc(sizeof *a + h * sizeof(struct area *));
 
 	if (!a)
 		return NULL;
 	a->start = start;
 	a->end = end;
 	a->flags = flags;
+	a->seq = 1;
 	a->pgoff = pgoff;
+	a->height = h;
+	a->mm = mm;
 	a->file = file ? file_get(file) : NULL;
 	a->mapping = mapping;
 	if (mapping)
 		mapping_get(mapping);
+	list_init(&a->mapping_link);
+	spin_init(&a->link_lock, &area_link_class);
 	return a;
 }
 
@@ -138,7 +157,45 @@ void area_free(struct area *a)
 	call_rcu(&a->rcu, area_free_rcu);
 }
 
+/* ---- ownership ---- */
+
+bool area_trylock(struct area *a)
+{
+	u32 seq = READ_ONCE(a->seq);
+
+	return !(seq & 1) && atomic_try_cmpxchg(&a->seq, &seq, seq | 1);
+}
+
+struct area *area_lock_next(struct mm *mm, vaddr_t start, vaddr_t end)
+{
+	for (;;) {
+		struct area *a;
+
+		rcu_read_lock();
+		a = area_find(mm, start);
+		if (!a || READ_ONCE(a->start) >= end) {
+			rcu_read_unlock();
+			return NULL;
+		}
+		if (area_trylock(a)) {
+			rcu_read_unlock(); /* owned: it cannot be removed */
+			if (likely(a->end > start && a->start < end))
+				return a;
+			area_unlock(a); /* it was resized before we had it */
+			continue;
+		}
+		rcu_read_unlock();
+		cpu_relax();
+		cond_resched();
+	}
+}
+
 /* ---- the file's list of its areas ---- */
+
+static bool counts_as_writer(const struct area *a)
+{
+	return (a->flags & (VM_SHARED | VM_MAYWRITE)) == (VM_SHARED | VM_MAYWRITE);
+}
 
 static void mapping_link(struct area *a)
 {
@@ -146,8 +203,7 @@ static void mapping_link(struct area *a)
 		return;
 	mutex_lock(&a->mapping->i_mmap_lock);
 	list_add_tail(&a->mapping->i_mmap, &a->mapping_link);
-	if ((a->flags & (VM_SHARED | VM_MAYWRITE)) == (VM_SHARED | VM_MAYWRITE))
-		a->mapping->writable_maps++;
+	a->mapping->writable_maps += counts_as_writer(a);
 	mutex_unlock(&a->mapping->i_mmap_lock);
 }
 
@@ -157,146 +213,348 @@ static void mapping_unlink(struct area *a)
 		return;
 	mutex_lock(&a->mapping->i_mmap_lock);
 	list_del(&a->mapping_link);
-	if ((a->flags & (VM_SHARED | VM_MAYWRITE)) == (VM_SHARED | VM_MAYWRITE))
-		a->mapping->writable_maps--;
+	a->mapping->writable_maps -= counts_as_writer(a);
 	mutex_unlock(&a->mapping->i_mmap_lock);
+}
+
+/* ---- counting ---- */
+
+static void account(struct mm *mm, u32 flags, s64 pages)
+{
+	mm_count(mm, MM_VM, pages);
+	if (flags & VM_LOCKED)
+		mm_count(mm, MM_LOCKED, pages);
+	if (flags & (VM_STACK | VM_GROWSDOWN))
+		mm_count(mm, MM_STACK, pages);
+	else if ((flags & (VM_WRITE | VM_SHARED)) == VM_WRITE)
+		mm_count(mm, MM_DATA, pages);
+	if (pages < 0) {
+		u64 was = (u64)(mm_counter_quick(mm, MM_VM) - pages);
+
+		if (was > READ_ONCE(mm->hiwater_vm))
+			WRITE_ONCE(mm->hiwater_vm, was);
+	}
+}
+
+bool area_room(struct mm *mm, unsigned n)
+{
+	s64 limit = vm_max_map_count, have = mm_counter_quick(mm, MM_AREAS);
+
+	/* Other threads have at most some areas not in the base yet; near the limit count exactly. */
+	if (have + (s64)n > limit / 2)
+		have = mm_counter(mm, MM_AREAS);
+	return have + (s64)n <= limit;
+}
+
+static void count_areas(struct mm *mm, s64 n)
+{
+	struct task *t = current;
+
+	mm_count(mm, MM_AREAS, n);
+	/* Fold now and then, so that area_room()'s quick view is not far off. */
+	if (t->mm == mm && (t->mm_counter[MM_AREAS] > 64 || t->mm_counter[MM_AREAS] < -64)) {
+		n = t->mm_counter[MM_AREAS];
+		t->mm_counter[MM_AREAS] = 0;
+		atomic_add(&mm->counter[MM_AREAS], n);
+	}
+}
+
+/* ---- links ---- */
+
+static inline spinlock_t *lock_of(struct mm *mm, struct area **links)
+{
+	struct area *a = node_of(mm, links);
+
+	return a ? &a->link_lock : &mm->head_lock;
+}
+
+static void unlock_place(struct mm *mm, struct place *p, unsigned height)
+{
+	for (unsigned l = 0; l < height; l++)
+		if (l == 0 || p->prev[l] != p->prev[l - 1])
+			spin_unlock(lock_of(mm, p->prev[l]));
+}
+
+/*
+ * Lock the predecessors of the lowest `height` levels, the nearest (highest address)
+ * first, and see whether the place is still as it was found. Else unlocked again: false.
+ */
+static bool lock_place(struct mm *mm, struct place *p, unsigned height)
+{
+	bool ok = true;
+
+	for (unsigned l = 0; l < height; l++) {
+		struct area *prev = node_of(mm, p->prev[l]);
+
+		if (l == 0 || p->prev[l] != p->prev[l - 1])
+			spin_lock_nested(lock_of(mm, p->prev[l]));
+		ok &= (!prev || !prev->dead) && p->prev[l][l] == p->next[l];
+	}
+	if (!ok)
+		unlock_place(mm, p, height);
+	return ok;
+}
+
+static void raise_height(struct mm *mm, u32 height)
+{
+	u32 old = READ_ONCE(mm->area_height);
+
+	/* The heads above are NULL: harmless for readers that see it early. */
+	while (old < height && !atomic_try_cmpxchg(&mm->area_height, &old, height))
+		;
+}
+
+/* The place is locked up to a's height. */
+static void link_at(struct mm *mm, struct place *p, struct area *a)
+{
+	for (unsigned l = 0; l < a->height; l++)
+		a->next[l] = p->next[l];
+	raise_height(mm, a->height);
+	for (unsigned l = 0; l < a->height; l++)
+		rcu_assign_pointer(p->prev[l][l], a);
 }
 
 /* ---- changes ---- */
 
-static void account(struct mm *mm, const struct area *a, s64 sign)
+int area_insert(struct mm *mm, struct area *a)
 {
-	s64 pages = (s64)area_pages(a) * sign;
+	struct place p;
+	int err = 0;
 
-	mm->total_pages += (u64)pages;
-	if (a->flags & VM_LOCKED)
-		mm->locked_pages += (u64)pages;
-	if (a->flags & (VM_STACK | VM_GROWSDOWN))
-		mm->stack_pages += (u64)pages;
-	else if ((a->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE)
-		mm->data_pages += (u64)pages;
-	mm->hiwater_vm = MAX(mm->hiwater_vm, mm->total_pages);
-}
-
-static void link_into_map(struct mm *mm, struct area *a)
-{
-	struct area **links[AREA_MAX_HEIGHT];
-
-	find_links(mm, a->start, links);
-	for (int l = 0; l < a->height; l++)
-		a->next[l] = links[l][l];
-	if (a->height > mm->area_height)
-		WRITE_ONCE(mm->area_height, a->height); /* the heads above are NULL: harmless early */
-	for (int l = 0; l < a->height; l++)
-		rcu_assign_pointer(links[l][l], a);
-	mm->nr_areas++;
-}
-
-void area_insert(struct mm *mm, struct area *a)
-{
-	link_into_map(mm, a);
-	account(mm, a, 1);
+	/* On the file's list before it can be found and faulted in. */
 	mapping_link(a);
+	rcu_read_lock();
+	for (;;) {
+		struct area *prev;
+
+		locate(mm, a->start, &p);
+		if (p.next[0] && READ_ONCE(p.next[0]->start) < a->end) {
+			err = -EEXIST;
+			break;
+		}
+		if (!lock_place(mm, &p, a->height))
+			continue;
+		/* The gap is ours now to look at: neighbours grow under this same lock. */
+		prev = node_of(mm, p.prev[0]);
+		if ((prev && prev->end > a->start) || (p.next[0] && p.next[0]->start < a->end))
+			err = -EEXIST;
+		else
+			link_at(mm, &p, a);
+		unlock_place(mm, &p, a->height);
+		break;
+	}
+	rcu_read_unlock();
+	if (err) {
+		mapping_unlink(a);
+		return err;
+	}
+	count_areas(mm, 1);
+	account(mm, a->flags, (s64)area_pages(a));
+	return 0;
+}
+
+/* Take it out of the links; the pages it stood for are the caller's to count. */
+static void unlink(struct mm *mm, struct area *a)
+{
+	struct place p;
+	bool done = false;
+
+	DEBUG_ASSERT(area_owned(a) && !a->dead);
+	rcu_read_lock();
+	while (!done) {
+		locate(mm, a->start, &p);
+		spin_lock(&a->link_lock); /* nobody links behind it any more */
+		if (lock_place(mm, &p, a->height)) {
+			done = true;
+			for (unsigned l = 0; l < a->height; l++)
+				done &= p.next[l] == a;
+			if (done) {
+				a->dead = true;
+				for (unsigned l = a->height; l-- > 0;)
+					rcu_assign_pointer(p.prev[l][l], a->next[l]);
+			}
+			unlock_place(mm, &p, a->height);
+		}
+		spin_unlock(&a->link_lock);
+	}
+	rcu_read_unlock();
+	count_areas(mm, -1);
+	mapping_unlink(a);
 }
 
 void area_remove(struct mm *mm, struct area *a)
 {
-	struct area **links[AREA_MAX_HEIGHT];
-
-	DEBUG_ASSERT(a->seq & 1);
-	find_links(mm, a->start, links);
-	for (int l = a->height - 1; l >= 0; l--) {
-		DEBUG_ASSERT(links[l][l] == a);
-		rcu_assign_pointer(links[l][l], a->next[l]);
-	}
-	mm->nr_areas--;
-	account(mm, a, -1);
-	mapping_unlink(a);
+	account(mm, a->flags, -(s64)area_pages(a));
+	unlink(mm, a);
 }
 
-void area_resize(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end)
+int area_split(struct mm *mm, struct area *a, vaddr_t addr, struct area **tail)
 {
-	DEBUG_ASSERT(a->seq & 1);
-	account(mm, a, -1);
-	/* truncation looks at start and pgoff together, under i_mmap_lock */
+	struct place p;
+	struct area *t;
+
+	DEBUG_ASSERT(area_owned(a) && addr > a->start && addr < a->end);
+	if (!area_room(mm, 1))
+		return -ENOMEM;
+	t = area_clone(mm, a, addr, a->end);
+	if (!t)
+		return -ENOMEM;
+	mapping_link(t); /* truncation sees the upper part twice for a moment, never not at all */
+	rcu_read_lock();
+	do
+		locate(mm, a->end, &p); /* the place behind a: a itself is the nearest predecessor */
+	while (!lock_place(mm, &p, t->height));
+	DEBUG_ASSERT(node_of(mm, p.prev[0]) == a);
+	link_at(mm, &p, t);
+	WRITE_ONCE(a->end, addr); /* under its link_lock: the gap behind a stays empty */
+	unlock_place(mm, &p, t->height);
+	rcu_read_unlock();
+	count_areas(mm, 1);
+	*tail = t;
+	return 0;
+}
+
+int area_isolate(struct mm *mm, struct area **a, vaddr_t start, vaddr_t end)
+{
+	struct area *tail;
+	int err;
+
+	if ((*a)->end > end) {
+		err = area_split(mm, *a, end, &tail);
+		if (err)
+			return err;
+		area_unlock(tail);
+	}
+	if ((*a)->start < start) {
+		err = area_split(mm, *a, start, &tail);
+		if (err)
+			return err;
+		area_unlock(*a);
+		*a = tail;
+	}
+	return 0;
+}
+
+bool area_grow_down(struct mm *mm, struct area *a, vaddr_t start)
+{
+	struct place p;
+	struct area *prev;
+	bool ok;
+
+	DEBUG_ASSERT(area_owned(a) && !a->mapping && start < a->start);
+	rcu_read_lock();
+	do
+		locate(mm, a->start, &p);
+	while (p.next[0] != a || !lock_place(mm, &p, 1));
+	prev = node_of(mm, p.prev[0]);
+	ok = !prev || prev->end <= start;
+	if (ok) {
+		account(mm, a->flags, (s64)((a->start - start) >> PAGE_SHIFT));
+		WRITE_ONCE(a->start, start);
+	}
+	unlock_place(mm, &p, 1);
+	rcu_read_unlock();
+	return ok;
+}
+
+bool area_grow_up(struct mm *mm, struct area *a, vaddr_t end)
+{
+	struct area *next;
+	bool ok;
+
+	DEBUG_ASSERT(area_owned(a) && end > a->end);
+	spin_lock(&a->link_lock);
+	next = a->next[0];
+	ok = !next || READ_ONCE(next->start) >= end;
+	if (ok) {
+		account(mm, a->flags, (s64)((end - a->end) >> PAGE_SHIFT));
+		WRITE_ONCE(a->end, end);
+	}
+	spin_unlock(&a->link_lock);
+	return ok;
+}
+
+/* Move the start, and the offset with it: truncation reads both under i_mmap_lock. */
+static void set_start(struct area *a, vaddr_t start)
+{
 	if (a->mapping)
 		mutex_lock(&a->mapping->i_mmap_lock);
 	a->pgoff += (u64)((s64)(start - a->start) >> PAGE_SHIFT);
 	WRITE_ONCE(a->start, start);
-	WRITE_ONCE(a->end, end);
 	if (a->mapping)
 		mutex_unlock(&a->mapping->i_mmap_lock);
-	account(mm, a, 1);
+}
+
+void area_shrink(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end)
+{
+	DEBUG_ASSERT(area_owned(a) && start >= a->start && end <= a->end && start < end);
+	account(mm, a->flags, (s64)((end - start) >> PAGE_SHIFT) - (s64)area_pages(a));
+	/* A gap becomes larger: whoever looks at it meanwhile only sees it too small. */
+	if (start != a->start)
+		set_start(a, start);
+	WRITE_ONCE(a->end, end);
 }
 
 void area_set_flags(struct mm *mm, struct area *a, u32 flags)
 {
-	DEBUG_ASSERT(a->seq & 1);
-	account(mm, a, -1);
+	DEBUG_ASSERT(area_owned(a));
+	account(mm, a->flags, -(s64)area_pages(a));
 	a->flags = flags;
-	account(mm, a, 1);
+	account(mm, flags, (s64)area_pages(a));
 }
 
-int area_split_at(struct mm *mm, vaddr_t addr)
+bool area_continues(const struct area *a, const struct area *b)
 {
-	struct area *a = area_at(mm, addr), *tail;
-
-	if (!a || a->start == addr)
-		return 0;
-	if (mm->nr_areas >= (u32)vm_max_map_count)
-		return -ENOMEM;
-	tail = area_clone(mm, a, addr, a->end);
-	if (!tail)
-		return -ENOMEM;
-	area_change_begin(a);
-	area_resize(mm, a, a->start, addr);
-	area_insert(mm, tail);
-	area_change_end(a);
-	return 0;
-}
-
-bool area_can_extend(const struct area *a, vaddr_t start, u32 flags, const struct file *file,
-		     const struct mapping *mapping, u64 pgoff)
-{
-	if (a->end != start || a->flags != flags || a->file != file || a->mapping != mapping ||
-	    a->shm)
+	if (a->flags != b->flags || a->file != b->file || a->mapping != b->mapping || a->shm ||
+	    b->shm || (a->flags & (VM_STACK | VM_GROWSDOWN)))
 		return false;
-	if (flags & (VM_STACK | VM_GROWSDOWN))
+	if (a->mapping && area_pgoff(a, b->start) != b->pgoff)
 		return false;
-	return !mapping || area_pgoff(a, start) == pgoff;
+	return mempolicy_equal(a->policy, b->policy);
 }
 
-static bool can_join(const struct area *a, const struct area *b)
+/*
+ * Both owned, b directly behind a: b takes over a's addresses. In this direction
+ * no gap opens for a moment: b grows over a first, then a goes.
+ */
+static void absorb(struct mm *mm, struct area *b, struct area *a)
 {
-	return area_can_extend(a, b->start, b->flags, b->file, b->mapping, b->pgoff) && !b->shm &&
-	       mempolicy_equal(a->policy, b->policy);
-}
-
-/* b follows a directly and continues it: a takes over b's addresses. */
-static struct area *join(struct mm *mm, struct area *a, struct area *b)
-{
-	vaddr_t end = b->end;
-
-	area_change_begin(a);
-	area_change_begin(b);
-	area_remove(mm, b);
-	a->has_anon |= b->has_anon;
-	area_resize(mm, a, a->start, end);
-	area_change_end(a);
-	area_free(b);
-	return a;
+	b->has_anon |= a->has_anon;
+	set_start(b, a->start);
+	unlink(mm, a);
+	area_free(a);
 }
 
 struct area *area_merge(struct mm *mm, struct area *a)
 {
-	struct area *prev = area_before(mm, a->start), *next;
+	struct area *prev, *next;
 
-	if (prev && can_join(prev, a))
-		a = join(mm, prev, a);
-	next = a->next[0];
-	if (next && can_join(a, next))
-		a = join(mm, a, next);
-	return a;
+	rcu_read_lock(); /* until a neighbour is owned */
+	prev = area_before(mm, a->start);
+	if (prev && (READ_ONCE(prev->end) != a->start || !area_continues(prev, a) ||
+		     !area_trylock(prev)))
+		prev = NULL;
+	rcu_read_unlock();
+	if (prev) {
+		if (prev->end == a->start && area_continues(prev, a))
+			absorb(mm, a, prev);
+		else
+			area_unlock(prev);
+	}
+	rcu_read_lock();
+	next = area_next(a);
+	if (next && (READ_ONCE(next->start) != a->end || !area_continues(a, next) ||
+		     !area_trylock(next)))
+		next = NULL;
+	rcu_read_unlock();
+	if (!next)
+		return a;
+	if (next->start != a->end || !area_continues(a, next)) {
+		area_unlock(next);
+		return a;
+	}
+	absorb(mm, next, a);
+	return next;
 }
 
 u64 area_pte_bits(u32 flags)

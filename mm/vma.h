@@ -2,17 +2,23 @@
  * Areas: pieces of an address space with one kind of memory and one set of
  * permissions, in an ordered map (a skip list, Pugh 1990).
  *
- * Reading: under RCU, without any lock, or under mm->lock. Changing: mm->lock
- * for writing. An area that is being changed or removed is marked first
- * (area_change_begin), and the mark is a full barrier:
+ * Who changes an area owns it: its sequence number is odd meanwhile.
  *
- *   a fault reads seq (even), bounds and permissions; later, holding the lock of
- *   the page table, it reads seq again and sets the entry only if it is the same;
- *   a change makes seq odd, then takes the lock of each page table it clears.
+ *   area_lock_next()   even → odd, by compare-and-swap (a full barrier); waits for
+ *                      another owner; several areas in ascending order only
+ *   area_unlock()      odd → even
+ *   a removed area stays odd for ever; it is freed after an RCU grace period
  *
- * So either the fault sees the mark and starts over, or the change comes after
- * it at the table's lock and finds the entry. No reference on the area, no shared
- * line written by the fault.
+ * Faults take no lock on an area. They read seq (even), bounds and permissions;
+ * later, holding the lock of the page table, they read seq again and set the
+ * entry only if it is the same. A change makes seq odd, then takes the lock of each page
+ * table it clears. So either the fault sees the mark and starts over, or the change comes
+ * after it at the table's lock and finds the entry.
+ *
+ * The gap behind an area, and its forward links, are guarded by its link_lock
+ * (for the gap before the first area: mm->head_lock). Claiming a gap is inserting an area, or
+ * growing one, under that lock; several are taken from higher to lower addresses.
+ * Readers follow links under RCU alone.
  */
 #ifndef MM_VMA_H
 #define MM_VMA_H
@@ -44,21 +50,76 @@
 #define VM_ACCESS    (VM_READ | VM_WRITE | VM_EXEC)
 
 struct area {
+	/* The owner writes; a start and pgoff that belong together also take mapping->i_mmap_lock. */
 	vaddr_t start, end; /* page aligned, start < end */
-	u32 flags;          /* VM_*; changed between change_begin and change_end */
-	u32 seq;            /* odd: being changed; stays odd for a removed area */
-	bool has_anon;      /* may hold private frames; only ever set, until the area is gone */
+	u32 flags;          /* VM_* */
+	u32 seq;            /* odd: owned */
+	u64 pgoff;          /* page index in the mapping of start; anonymous: any */
+	struct mempolicy *policy; /* with a reference; NULL: the task's */
+
+	bool has_anon;      /* may hold private frames; see area_set_anon() */
+	bool dead;          /* removed; link_lock */
 	u8 height;
 	struct mm *mm;
 	struct file *file;       /* with a reference; NULL: anonymous */
 	struct mapping *mapping; /* with a reference; NULL: private anonymous */
-	u64 pgoff;               /* page index in the mapping of start; anonymous: start / 4096 at creation */
-	struct mempolicy *policy; /* with a reference; NULL: the task's */
 	void *shm;               /* SysV segment it was attached from */
 	struct list mapping_link; /* mapping->i_mmap; its lock */
 	struct rcu_head rcu;
-	struct area *next[];     /* skip list: written under mm->lock, read under RCU */
+	spinlock_t link_lock;    /* guards next[], dead, and the gap up to next[0] */
+	struct area *next[];
 };
+
+extern struct lock_class area_link_class;
+
+/* First area with end > addr, or NULL. RCU, or mm->lock (mmlock.h). */
+struct area *area_find(struct mm *mm, vaddr_t addr);
+/* The one that holds addr, or NULL. */
+static inline struct area *area_at(struct mm *mm, vaddr_t addr)
+{
+	struct area *a = area_find(mm, addr);
+
+	return a && a->start <= addr ? a : NULL;
+}
+/* Last area with end <= addr, or NULL. */
+struct area *area_before(struct mm *mm, vaddr_t addr);
+static inline struct area *area_next(struct area *a)
+{
+	return rcu_dereference(a->next[0]);
+}
+#define for_each_area(a, mm)                                                                       \
+	for (struct area *a = rcu_dereference((mm)->areas[0]); a; a = area_next(a))
+
+/* A new area, owned, not in the map; NULL: out of memory. Takes references on file and mapping. */
+struct area *area_create(struct mm *mm, vaddr_t start, vaddr_t end, u32 flags, struct file *file,
+			 struct mapping *mapping, u64 pgoff);
+/* One like a, for [start, end) inside it, in mm; owned, not in the map. */
+struct area *area_clone(struct mm *mm, const struct area *a, vaddr_t start, vaddr_t end);
+/* Never was in a map, or was removed: drop its references, free it after a grace period. */
+void area_free(struct area *a);
+
+/* ---- ownership ---- */
+
+/*
+ * First area that overlaps [start, end), owned; NULL: none. Waits while another has it.
+ * Inside a change or write of mm (mmlock.h). To own more, go on behind its end.
+ */
+struct area *area_lock_next(struct mm *mm, vaddr_t start, vaddr_t end);
+/* Without waiting: true if now owned. RCU, or something else keeps it from being freed. */
+bool area_trylock(struct area *a);
+static inline void area_unlock(struct area *a)
+{
+	smp_store_release(&a->seq, a->seq + 1);
+}
+/* When nobody else can own areas (write): mark only; one smp_mb() after the last. */
+static inline void area_mark(struct area *a)
+{
+	WRITE_ONCE(a->seq, a->seq | 1);
+}
+static inline bool area_owned(const struct area *a)
+{
+	return READ_ONCE(a->seq) & 1;
+}
 
 /*
  * Before a private frame is put into the area's tables; the caller takes the
@@ -71,65 +132,35 @@ static inline void area_set_anon(struct area *a)
 		WRITE_ONCE(a->has_anon, true);
 }
 
-/* First area with end > addr, or NULL. RCU or mm->lock. */
-struct area *area_find(struct mm *mm, vaddr_t addr);
-/* The one that holds addr, or NULL. */
-static inline struct area *area_at(struct mm *mm, vaddr_t addr)
-{
-	struct area *a = area_find(mm, addr);
+/* ---- changes of the map; the areas named are owned, and stay so ---- */
 
-	return a && a->start <= addr ? a : NULL;
-}
-/* Last area with end <= addr, or NULL. mm->lock. */
-struct area *area_before(struct mm *mm, vaddr_t addr);
-static inline struct area *area_next(struct area *a)
-{
-	return rcu_dereference(a->next[0]);
-}
-#define for_each_area(a, mm)                                                                       \
-	for (struct area *a = rcu_dereference((mm)->areas[0]); a; a = area_next(a))
-
-/* A new area, not in the map; NULL: out of memory. Takes references on file and mapping. */
-struct area *area_create(struct mm *mm, vaddr_t start, vaddr_t end, u32 flags, struct file *file,
-			 struct mapping *mapping, u64 pgoff);
-/* One like a, for [start, end) inside it, in mm; not in the map. */
-struct area *area_clone(struct mm *mm, const struct area *a, vaddr_t start, vaddr_t end);
-/* Never was in a map, or was removed: drop its references, free it after a grace period. */
-void area_free(struct area *a);
-
-/* mm->lock for writing. Insert: there is no overlap. Remove: change_begin was done. */
-void area_insert(struct mm *mm, struct area *a);
+/* Put a new area in. 0, or -EEXIST: something is there. */
+int area_insert(struct mm *mm, struct area *a);
 void area_remove(struct mm *mm, struct area *a);
-
-/* Mark only: the caller marks several and issues one smp_mb() itself. */
-static inline void area_mark(struct area *a)
-{
-	WRITE_ONCE(a->seq, a->seq | 1);
-}
-static inline void area_change_begin(struct area *a)
-{
-	area_mark(a);
-	smp_mb(); /* before the change takes the first page-table lock: see the top */
-}
-static inline void area_change_end(struct area *a)
-{
-	smp_store_release(&a->seq, a->seq + 1);
-}
-
+/* Cut a at addr inside it; *tail is the upper part, owned too. 0, or -ENOMEM (also: too many areas). */
+int area_split(struct mm *mm, struct area *a, vaddr_t addr, struct area **tail);
 /*
- * Make addr a boundary: if an area spans it, split it in two. 0, -ENOMEM
- * (also at the map-count limit). mm->lock for writing.
+ * Cut *a down to its part inside [start, end); what is cut off is not owned any more. -ENOMEM: not (wholly) done,
+ * *a is still owned and begins at or before start.
  */
-int area_split_at(struct mm *mm, vaddr_t addr);
-/* Join a with its neighbours where they continue each other; returns the result. mm->lock for writing. */
-struct area *area_merge(struct mm *mm, struct area *a);
-/* Could an area of these properties at [start, ...) continue a? */
-bool area_can_extend(const struct area *a, vaddr_t start, u32 flags, const struct file *file,
-		     const struct mapping *mapping, u64 pgoff);
-
-/* Resize or change flags in place, keeping the order of the map. Between change_begin and change_end. */
-void area_resize(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end);
+int area_isolate(struct mm *mm, struct area **a, vaddr_t start, vaddr_t end);
+/* Claim the gap next to it; false: something is there. down: private anonymous areas only. */
+bool area_grow_down(struct mm *mm, struct area *a, vaddr_t start);
+bool area_grow_up(struct mm *mm, struct area *a, vaddr_t end);
+/* Let go of what is outside [start, end), with nothing mapped there any more. */
+void area_shrink(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end);
 void area_set_flags(struct mm *mm, struct area *a, u32 flags);
+/*
+ * Join a with the neighbours that continue it, where they are not owned by
+ * others; returns what a has become, owned.
+ */
+struct area *area_merge(struct mm *mm, struct area *a);
+
+/* Properties of b are those of a memory that goes on behind a. */
+bool area_continues(const struct area *a, const struct area *b);
+/* May the map hold n areas more? */
+bool area_room(struct mm *mm, unsigned n);
+
 static inline u64 area_pages(const struct area *a)
 {
 	return (a->end - a->start) >> PAGE_SHIFT;
@@ -140,7 +171,7 @@ static inline u64 area_pgoff(const struct area *a, vaddr_t addr)
 	return a->pgoff + ((addr - a->start) >> PAGE_SHIFT);
 }
 
-/* Page-table entry bits for the area's permissions; writable only if it is shared or `write` is said. */
+/* Entry bits for the permissions; with the write bit only where memory is shared. */
 u64 area_pte_bits(u32 flags);
 
 #endif

@@ -65,6 +65,9 @@ void mutex_unlock(struct mutex *m)
 	CHECK_EQ(m->owner, 1);
 	m->owner = 0;
 }
+void wait_init(struct wait_queue *q)
+{
+}
 void rwsem_init(struct rwsem *s, struct lock_class *c)
 {
 	s->count = 0;

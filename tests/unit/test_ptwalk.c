@@ -181,6 +181,7 @@ TEST(destroy_frees_all_levels)
 		struct area *a = area_create(mm, at[i], at[i] + PAGE_SIZE, VM_READ | VM_WRITE, NULL,
 					     NULL, 0);
 		area_insert(mm, a);
+		area_unlock(a);
 		map(at[i]);
 		mm->counter[MM_ANON]++;
 	}

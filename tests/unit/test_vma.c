@@ -17,25 +17,30 @@ static void setup(void)
 	CHECK(mm != NULL);
 }
 
+static u32 count(void)
+{
+	return (u32)mm_counter(mm, MM_AREAS);
+}
+
 static struct area *add(u64 page, u64 pages, u32 flags)
 {
 	struct area *a = area_create(mm, BASE + page * PAGE_SIZE, BASE + (page + pages) * PAGE_SIZE,
 				     flags, NULL, NULL, page);
 
 	CHECK(a != NULL);
-	area_insert(mm, a);
-	return area_merge(mm, a);
+	CHECK_EQ(area_insert(mm, a), 0);
+	a = area_merge(mm, a);
+	area_unlock(a);
+	return a;
 }
 
 static void del(u64 page, u64 pages)
 {
 	vaddr_t start = BASE + page * PAGE_SIZE, end = start + pages * PAGE_SIZE;
+	struct area *a;
 
-	CHECK_EQ(area_split_at(mm, start), 0);
-	CHECK_EQ(area_split_at(mm, end), 0);
-	for (struct area *a = area_find(mm, start), *next; a && a->start < end; a = next) {
-		next = area_next(a);
-		area_change_begin(a);
+	while ((a = area_lock_next(mm, start, end))) {
+		CHECK_EQ(area_isolate(mm, &a, start, end), 0);
 		area_remove(mm, a);
 		area_free(a);
 	}
@@ -51,7 +56,7 @@ static void check_all(void)
 		last = a->end;
 		n++;
 	}
-	CHECK_EQ(n, mm->nr_areas);
+	CHECK_EQ(n, count());
 	for (u64 i = 0; i < N; i++) {
 		struct area *a = area_at(mm, BASE + i * PAGE_SIZE);
 
@@ -82,39 +87,84 @@ TEST(neighbours_merge)
 	setup();
 	add(0, 4, VM_READ);
 	add(8, 4, VM_READ);
-	CHECK_EQ(mm->nr_areas, 2);
+	CHECK_EQ(count(), 2);
 	add(4, 4, VM_READ);
-	CHECK_EQ(mm->nr_areas, 1);
+	CHECK_EQ(count(), 1);
 	add(12, 4, VM_READ | VM_WRITE);
-	CHECK_EQ(mm->nr_areas, 2);
-	CHECK_EQ(mm->total_pages, 16);
+	CHECK_EQ(count(), 2);
+	CHECK_EQ(mm_counter(mm, MM_VM), 16);
+}
+
+TEST(no_overlap)
+{
+	struct area *a;
+
+	setup();
+	add(4, 4, VM_READ);
+	for (u64 page = 1; page < 8; page++) {
+		a = area_create(mm, BASE + page * PAGE_SIZE, BASE + (page + 4) * PAGE_SIZE, VM_READ,
+				NULL, NULL, 0);
+		CHECK_EQ(area_insert(mm, a), -17); /* EEXIST */
+		area_free(a);
+	}
+	CHECK_EQ(count(), 1);
+}
+
+TEST(growing_claims_the_gap)
+{
+	struct area *a, *b;
+
+	setup();
+	a = add(0, 2, VM_READ);
+	b = add(8, 2, VM_READ);
+	CHECK(area_trylock(a) && area_trylock(b));
+	CHECK(!area_trylock(a));
+	CHECK(area_grow_up(mm, a, BASE + 5 * PAGE_SIZE));
+	CHECK(!area_grow_down(mm, b, BASE + 4 * PAGE_SIZE));
+	CHECK(area_grow_down(mm, b, BASE + 5 * PAGE_SIZE));
+	CHECK(!area_grow_up(mm, a, BASE + 6 * PAGE_SIZE));
+	CHECK_EQ(mm_counter(mm, MM_VM), 10);
+	area_shrink(mm, b, BASE + 6 * PAGE_SIZE, b->end);
+	CHECK(area_grow_up(mm, a, BASE + 6 * PAGE_SIZE));
+	a = area_merge(mm, a); /* b is owned: left alone */
+	CHECK_EQ(count(), 2);
+	area_unlock(b);
+	a = area_merge(mm, a);
+	CHECK_EQ(count(), 1);
+	CHECK(a == b && a->start == BASE && a->end == BASE + 10 * PAGE_SIZE);
 }
 
 TEST(split_keeps_offsets)
 {
 	static struct mapping m;
-	struct area *a;
+	struct area *a, *tail;
 
 	setup();
 	a = area_create(mm, BASE, BASE + 10 * PAGE_SIZE, VM_READ | VM_SHARED, NULL, &m, 100);
 	list_init(&m.i_mmap);
-	area_insert(mm, a);
-	CHECK_EQ(area_split_at(mm, BASE + 3 * PAGE_SIZE), 0);
-	CHECK_EQ(area_at(mm, BASE)->pgoff, 100);
-	CHECK_EQ(area_at(mm, BASE + 3 * PAGE_SIZE)->pgoff, 103);
-	CHECK_EQ(area_split_at(mm, BASE + 3 * PAGE_SIZE), 0);
-	CHECK_EQ(mm->nr_areas, 2);
+	CHECK_EQ(area_insert(mm, a), 0);
+	CHECK_EQ(area_split(mm, a, BASE + 3 * PAGE_SIZE, &tail), 0);
+	CHECK(area_at(mm, BASE) == a && area_at(mm, BASE + 3 * PAGE_SIZE) == tail);
+	CHECK_EQ(a->pgoff, 100);
+	CHECK_EQ(tail->pgoff, 103);
 	CHECK_EQ(m.refs, 2);
+	area_unlock(tail);
+	CHECK(area_merge(mm, a) == tail);
+	CHECK_EQ(tail->pgoff, 100);
+	CHECK_EQ(m.refs, 1);
 }
 
 TEST(map_count_limit)
 {
+	struct area *a, *tail;
+
 	setup();
 	vm_max_map_count = 2;
-	add(0, 10, VM_READ);
-	CHECK_EQ(area_split_at(mm, BASE + 5 * PAGE_SIZE), 0);
-	CHECK_EQ(area_split_at(mm, BASE + 2 * PAGE_SIZE), -12); /* ENOMEM */
-	CHECK_EQ(mm->nr_areas, 2);
+	a = add(0, 10, VM_READ);
+	CHECK(area_trylock(a));
+	CHECK_EQ(area_split(mm, a, BASE + 5 * PAGE_SIZE, &tail), 0);
+	CHECK_EQ(area_split(mm, a, BASE + 2 * PAGE_SIZE, &tail), -12); /* ENOMEM */
+	CHECK_EQ(count(), 2);
 }
 
 TEST(random_against_array)
@@ -141,11 +191,11 @@ TEST(random_against_array)
 	}
 	check_all();
 	del(0, N);
-	CHECK_EQ(mm->nr_areas, 0);
-	CHECK_EQ(mm->total_pages, 0);
+	CHECK_EQ(count(), 0);
+	CHECK_EQ(mm_counter(mm, MM_VM), 0);
 }
 
-TEST(seq_marks_changes)
+TEST(seq_tells_of_changes)
 {
 	struct area *a;
 	u32 seq;
@@ -154,6 +204,12 @@ TEST(seq_marks_changes)
 	a = add(0, 8, VM_READ);
 	seq = a->seq;
 	CHECK_EQ(seq & 1, 0);
-	CHECK_EQ(area_split_at(mm, BASE + 4 * PAGE_SIZE), 0);
+	CHECK(area_lock_next(mm, BASE, BASE + 1) == a);
+	CHECK(a->seq & 1);
+	area_unlock(a);
 	CHECK(a->seq != seq && !(a->seq & 1));
+	CHECK(area_lock_next(mm, BASE, BASE + 1) == a);
+	area_remove(mm, a);
+	CHECK(a->seq & 1); /* for ever */
+	area_free(a);
 }
