@@ -89,6 +89,8 @@ static long protect_all(struct gather *g, vaddr_t start, vaddr_t end, u64 prot, 
 		if (!(a->flags & VM_GROWSDOWN))
 			err = -EINVAL;
 		start = a->start;
+	} else if (a && (prot & PROT_GROWSUP)) {
+		err = -EINVAL; /* no stack grows upwards on this machine */
 	}
 	while (a && !err && a->start <= start) {
 		err = protect_area(g, &a, start, end, prot_flags(prot));

@@ -4,6 +4,7 @@
  * in /sys/kernel/mm/faultline. Formats as Linux has them (man 5 proc).
  */
 #include "mm/stats.h"
+#include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "kernel/printf.h"
 #include "kernel/printk.h"
@@ -170,7 +171,8 @@ static void show_node_vmstat(struct seq *s, void *arg)
 /*
  * The ledger: what must be the same before and after a test. Settled first: grace
  * periods over, free objects and slabs given back. Frames on per-CPU lists and
- * quicklists, and those of slabs, count as free; objects are counted themselves.
+ * quicklists, and those of slabs and of the kernel's own page tables (which only grow), count as free;
+ * objects are counted themselves.
  */
 static void show_ledger(struct seq *s, void *arg)
 {
@@ -180,7 +182,7 @@ static void show_ledger(struct seq *s, void *arg)
 	slab_shrink();
 	sum_all(&u);
 	seq_printf(s, "free_frames %lu\n", (unsigned long)(frames_free(NO_NODE) + slab_frames() +
-							   quicklist_frames(NO_NODE)));
+							   quicklist_frames(NO_NODE) + kernel_tables));
 	seq_printf(s, "page_tables %ld\n", (long)u.counter[MM_TABLES]);
 	seq_printf(s, "anon_pages %ld\n", (long)u.counter[MM_ANON]);
 	seq_printf(s, "cache_pages %lu\n", (unsigned long)mapping_pages());

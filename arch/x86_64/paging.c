@@ -37,6 +37,7 @@ extern char boot_pml4[]; /* boot/entry.asm; its linked address is physical */
 static spinlock_t paging_lock; /* guards all tables below kernel_root, and next_device */
 static u64 next_device = DEVICES;
 static bool from_bootmem = true;
+u64 kernel_tables; /* written under paging_lock */
 
 const void *early_map(u64 phys, size_t len)
 {
@@ -58,13 +59,18 @@ static pte_t *table_alloc(void)
 	if (from_bootmem)
 		return phys_to_virt(bootmem_alloc(PAGE_SIZE, PAGE_SIZE, 0, 4 * GB));
 	page = page_alloc(0, NO_NODE, ALLOC_ZERO, PG_KERNEL);
-	return page ? page_address(page) : NULL;
+	if (!page)
+		return NULL;
+	kernel_tables++;
+	return page_address(page);
 }
 
 static void table_free(pte_t *table)
 {
-	if (!from_bootmem)
-		page_free(virt_to_page(table), 0);
+	if (from_bootmem)
+		return;
+	kernel_tables--;
+	page_free(virt_to_page(table), 0);
 }
 
 static pte_t *entry_table(pte_t entry)
