@@ -48,7 +48,7 @@ static void vfork_put(struct vfork_done *v)
 /* Only a fatal signal ends the wait early. */
 static void vfork_wait(struct vfork_done *v)
 {
-	struct wait_entry e;
+	struct wait_entry e = { 0 };
 
 	for (;;) {
 		wait_prepare(&v->wait, &e, TASK_KILLABLE);

@@ -510,7 +510,7 @@ static int become_only_thread(void)
 {
 	struct task *t = current;
 	struct process *p = t->process;
-	struct wait_entry e;
+	struct wait_entry e = { 0 };
 	u64 flags = spin_lock_irqsave(&p->siglock);
 
 	if (p->group_exit || p->group_exec) {
