@@ -8,6 +8,7 @@ struct seq {
 	char *buf;
 	size_t len, size;
 	bool failed; /* out of memory: reading the file gives ENOMEM */
+	int error;   /* set by show(): reading gives this -errno */
 };
 
 void seq_printf(struct seq *s, const char *fmt, ...) __printf(2, 3);

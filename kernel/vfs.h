@@ -295,6 +295,7 @@ struct file_ops {
 	int (*truncate)(struct inode *inode, u64 size); /* NULL: EINVAL */
 	void (*release)(struct file *f);
 	enum file_mmap_kind mmap;
+	bool unsigned_pos; /* positions are addresses: all 64 bits */
 };
 
 struct file {

@@ -51,7 +51,7 @@ static long read_zeros(struct file *f, u64 *pos, struct uio *u)
 
 static long write_full(struct file *f, u64 *pos, struct uio *u)
 {
-	return u->left ? -ENOSPC : 0;
+	return -ENOSPC;
 }
 
 static long seek_nowhere(struct file *f, s64 offset, int whence)

@@ -116,10 +116,10 @@ static int check_existing(struct dentry *d, u32 flags)
 {
 	u32 mode = d->inode->mode;
 
-	if (S_ISLNK(mode) && !(flags & O_PATH))
-		return -ELOOP;
 	if ((flags & O_DIRECTORY) && !S_ISDIR(mode))
 		return -ENOTDIR;
+	if (S_ISLNK(mode) && !(flags & O_PATH))
+		return -ELOOP;
 	if ((flags & O_CREAT) && S_ISDIR(mode))
 		return -EISDIR;
 	return 0;
@@ -172,8 +172,6 @@ static int open_truncate(struct dentry *d)
 	int err = 0;
 
 	if (!S_ISREG(inode->mode) || !inode->fops || !inode->fops->truncate)
-		return 0;
-	if (inode->vol->fixed) /* generated: whoever writes it starts anew */
 		return 0;
 	err = inode->fops->truncate(inode, 0);
 	return err;
@@ -312,13 +310,21 @@ static long do_io(struct file *f, u64 *pos, struct uio *u, io_fn fn)
 	return n;
 }
 
+/* What is moved must not end beyond the largest position. */
+static bool position_ok(const struct file *f, const u64 *pos, const struct uio *u)
+{
+	u64 at = pos ? *pos : READ_ONCE(f->pos);
+
+	return f->ops->unsigned_pos || (s64)(at + u->left) >= 0;
+}
+
 long file_read(struct file *f, u64 *pos, struct uio *u)
 {
 	if (!(f->fmode & FMODE_READ))
 		return -EBADF;
 	if (S_ISDIR(file_inode(f)->mode))
 		return -EISDIR;
-	if (!f->ops->read)
+	if (!f->ops->read || !position_ok(f, pos, u))
 		return -EINVAL;
 	return do_io(f, pos, u, f->ops->read);
 }
@@ -327,7 +333,7 @@ long file_write(struct file *f, u64 *pos, struct uio *u)
 {
 	if (!(f->fmode & FMODE_WRITE))
 		return -EBADF;
-	if (!f->ops->write)
+	if (!f->ops->write || !position_ok(f, pos, u))
 		return -EINVAL;
 	return do_io(f, pos, u, f->ops->write);
 }

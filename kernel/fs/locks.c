@@ -305,6 +305,7 @@ long fcntl_lock(struct file *f, u32 cmd, vaddr_t ulock)
 #define LOCK_EX_ 2
 #define LOCK_NB_ 4
 #define LOCK_UN_ 8
+#define LOCK_MAND_ 32
 
 long sys_flock(u64 fd, u64 ucmd)
 {
@@ -314,6 +315,8 @@ long sys_flock(u64 fd, u64 ucmd)
 	int err;
 
 	locks_setup();
+	if (cmd & LOCK_MAND_) /* mandatory locks are gone; asking is no error */
+		return 0;
 	if (cmd != LOCK_SH_ && cmd != LOCK_EX_ && cmd != LOCK_UN_)
 		return -EINVAL;
 	f = fd_get((int)fd);

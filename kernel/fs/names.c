@@ -106,12 +106,12 @@ static void remove_entry(struct dentry *d)
 
 static int may_remove(struct dentry *d, bool dir)
 {
-	if (d->volume_root || d == root_dentry)
-		return -EBUSY;
 	if (dir && !S_ISDIR(d->inode->mode))
 		return -ENOTDIR;
 	if (!dir && S_ISDIR(d->inode->mode))
 		return -EISDIR;
+	if (d->volume_root || d == root_dentry)
+		return -EBUSY;
 	if (d->inode->vol->fixed)
 		return -EPERM;
 	if (dir && d->inode->nr_entries)
@@ -132,8 +132,10 @@ static int do_remove(struct walk *w, bool dir)
 		return dir ? -EBUSY : -EISDIR;
 	if (w->dir->inode->vol->fixed) {
 		d = lookup_one(w->dir, w->last, w->last_len, &err);
+		if (d)
+			err = may_remove(d, dir);
 		dentry_put(d);
-		return d ? -EPERM : err;
+		return err;
 	}
 	down_write(&ns_lock);
 	d = dir_find(w->dir, w->last, w->last_len);
@@ -285,6 +287,8 @@ static int link_fn(struct walk *w, void *arg)
 	}
 	if (err != -ENOENT)
 		return err;
+	if (w->dir->inode->vol == &vol_proc)
+		return -ENOENT;
 	if (w->dir->inode->vol != old->inode->vol)
 		return -EXDEV;
 	if (S_ISDIR(old->inode->mode) || w->dir->inode->vol->fixed)

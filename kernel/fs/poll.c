@@ -59,6 +59,7 @@ void poll_wait(struct poll_table *t, struct wait_queue *q)
 	if (!s)
 		return;
 	s->queue = q;
+	s->entry = (struct wait_entry){ 0 };
 	wait_prepare(q, &s->entry, TASK_INTERRUPTIBLE);
 }
 

@@ -73,6 +73,8 @@ static struct files *node_files(const struct gen_node *n)
 		if (mm) {                                                                          \
 			fn(mm, s);                                                                 \
 			mm_put_user(mm);                                                           \
+		} else if (is_gone(arg)) {                                                         \
+			s->error = -ESRCH;                                                         \
 		}                                                                                  \
 	}
 SHOW_MM(show_maps, mm_show_maps)
@@ -159,6 +161,7 @@ static const struct file_ops mem_fops = {
 	.read = mem_read,
 	.write = mem_write,
 	.seek = mem_seek,
+	.unsigned_pos = true,
 };
 
 /* Eight bytes for each page of the address space. */
@@ -214,6 +217,8 @@ static const struct file_ops pagemap_fops = {
                                                                                                    \
 		if (!is_gone(n))                                                                   \
 			fn(n->process, t, s);                                                      \
+		else                                                                               \
+			s->error = -ESRCH;                                                         \
 		if (t)                                                                             \
 			task_put(t);                                                               \
 	}
@@ -227,6 +232,8 @@ SHOW_TASK(show_status, process_show_status)
                                                                                                    \
 		if (!is_gone(n))                                                                   \
 			fn(n->process, s);                                                         \
+		else                                                                               \
+			s->error = -ESRCH;                                                         \
 	}
 SHOW_PROCESS(show_cmdline, process_show_cmdline)
 SHOW_PROCESS(show_environ, process_show_environ)
@@ -237,8 +244,10 @@ static void show_comm(struct seq *s, void *arg)
 {
 	struct task *t = node_task(arg);
 
-	if (!t)
+	if (!t) {
+		s->error = -ESRCH;
 		return;
+	}
 	seq_printf(s, "%.*s\n", TASK_COMM - 1, t->comm);
 	task_put(t);
 }

@@ -15,7 +15,7 @@ static int pseudo_open(struct file *f)
 {
 	const struct pseudo *p = file_inode(f)->data;
 
-	if ((f->fmode & FMODE_WRITE) && !p->write)
+	if ((f->fmode & FMODE_WRITE) && !p->write && file_inode(f)->vol == &vol_sys)
 		return -EACCES;
 	f->fmode |= FMODE_SERIAL;
 	f->data = NULL;
@@ -41,10 +41,12 @@ static int make_text(struct file *f)
 		return -ENOMEM;
 	if (p->show)
 		p->show(s, p->arg);
-	if (s->failed) {
+	if (s->failed || s->error) {
+		int err = s->error ? s->error : -ENOMEM;
+
 		kfree(s->buf);
 		kfree(s);
-		return -ENOMEM;
+		return err;
 	}
 	free_text(f);
 	f->data = s;
@@ -77,9 +79,12 @@ static long pseudo_write(struct file *f, u64 *pos, struct uio *u)
 {
 	const struct pseudo *p = file_inode(f)->data;
 	size_t n = MIN(u->left, WRITE_MAX);
-	char *text = kmalloc(n + 1);
+	char *text;
 	long ret;
 
+	if (!p->write)
+		return -EIO;
+	text = kmalloc(n + 1);
 	if (!text)
 		return -ENOMEM;
 	if (uio_get(u, text, n) < n) {
@@ -110,11 +115,18 @@ static long pseudo_seek(struct file *f, s64 offset, int whence)
 	return offset;
 }
 
+/* Whoever writes starts anew anyway. */
+static int pseudo_truncate(struct inode *inode, u64 size)
+{
+	return 0;
+}
+
 const struct file_ops pseudo_fops = {
 	.open = pseudo_open,
 	.read = pseudo_read,
 	.write = pseudo_write,
 	.seek = pseudo_seek,
+	.truncate = pseudo_truncate,
 	.release = free_text,
 };
 

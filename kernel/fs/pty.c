@@ -235,6 +235,7 @@ int ptmx_open(struct file *f)
 	p->master_open = true;
 	p->locked = true;
 	tty_setup(&p->tty, DEV(136, n));
+	p->tty.termios.c_cflag &= ~HUPCL;
 	p->tty.output = pty_output;
 	p->tty.output_room = pty_room;
 	wait_init(&p->master_wait);

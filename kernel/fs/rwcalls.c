@@ -136,7 +136,7 @@ static long plain_seek(struct file *f, s64 offset, int whence)
 	else if (whence != SEEK_SET)
 		return -EINVAL;
 	if (__builtin_add_overflow(base, offset, &base))
-		return -EOVERFLOW;
+		return -EINVAL;
 	if (base < 0)
 		return -EINVAL;
 	f->pos = (u64)base;

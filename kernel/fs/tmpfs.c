@@ -63,9 +63,11 @@ static int write_limit(struct file *f, u64 pos, struct uio *u)
 	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return -EPERM;
 	if ((seals & F_SEAL_GROW) && pos + u->left > inode_size(inode)) {
-		if (pos >= inode_size(inode))
+		u64 fits = ALIGN_DOWN(inode_size(inode), PAGE_SIZE); /* page by page, as Linux */
+
+		if (pos >= fits)
 			return -EPERM;
-		uio_cut(u, inode_size(inode) - pos);
+		uio_cut(u, fits - pos);
 	}
 	if (pos >= limit) {
 		if (limit < MAX_FILE_SIZE)
@@ -230,7 +232,7 @@ static long tmpfs_seek(struct file *f, s64 offset, int whence)
 		return -EINVAL;
 	}
 	if (__builtin_add_overflow(base, offset, &base))
-		return -EOVERFLOW;
+		return -EINVAL;
 	if (base < 0)
 		return -EINVAL;
 	f->pos = (u64)base;
