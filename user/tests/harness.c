@@ -409,6 +409,13 @@ bool jumps(const volatile void *p)
 	return TRY(((void (*)(void))(uintptr_t)p)());
 }
 
+void crash(void)
+{
+	char *volatile nowhere = (char *)8;
+
+	*(volatile char *)nowhere = 1;
+}
+
 /* ---- what the kernel says about memory ------------------------------------------------------------------------ */
 
 long slurp(const char *path, char *buf, size_t size)
@@ -446,7 +453,7 @@ bool spit(const char *path, const char *text)
 	return n == (ssize_t)strlen(text);
 }
 
-static char text[512 * 1024];
+static char text[2 << 20];
 
 long field(const char *path, const char *name)
 {

@@ -111,10 +111,10 @@ const char *errno_name(int e);
 #define FAIL(...)	fail_at(__FILE__, __LINE__, __VA_ARGS__)
 
 #define CHECK(cond)									\
-	({ bool ok_ = !!(cond); if (!ok_) FAIL("not so: %s", #cond); ok_; })
+	({ bool ok_ = !!(cond); if (!ok_) { FAIL("not so: %s", #cond); } ok_; })
 
 #define CHECK_MSG(cond, ...)								\
-	({ bool ok_ = !!(cond); if (!ok_) FAIL(__VA_ARGS__); ok_; })
+	({ bool ok_ = !!(cond); if (!ok_) { FAIL(__VA_ARGS__); } ok_; })
 
 /* Two numbers are equal. */
 #define CHECK_EQ(expr, want)								\
@@ -136,7 +136,7 @@ const char *errno_name(int e);
 /* A system call does not return -1; the value is its result. */
 #define CHECK_OK(expr)									\
 	({ long got_ = (long)(expr); int e_ = errno;					\
-	   if (got_ == -1) FAIL("%s: %s", #expr, errno_name(e_)); got_; })
+	   if (got_ == -1) { FAIL("%s: %s", #expr, errno_name(e_)); } got_; })
 
 /* As CHECK and CHECK_OK, where going on makes no sense: ends this process. */
 #define NEED(cond)									\
@@ -235,7 +235,11 @@ bool jumps(const volatile void *p);		/* it is called as a function */
 	   ok_; })
 #define CHECK_RUNS(try)									\
 	({ bool ok_ = (try);								\
-	   if (!ok_) FAIL("%s: signal %d code %d at 0x%lx", #try, hit.sig, hit.code, hit.addr); ok_; })
+	   if (!ok_) { FAIL("%s: signal %d code %d at 0x%lx", #try, hit.sig, hit.code, hit.addr); }	\
+	   ok_; })
+
+/* Takes a SIGSEGV, SEGV_MAPERR at address 8. */
+void crash(void);
 
 #define SEGV_MAPERR_	1
 #define SEGV_ACCERR_	2
