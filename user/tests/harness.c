@@ -184,6 +184,19 @@ void join_child_at(const char *file, int line, pid_t pid)
 		fail_at(file, line, "child failed (wait status 0x%x)", status);
 }
 
+void self_exec(const char *arg, ...)
+{
+	char *argv[32] = { "test", "--exec", (char *)arg };
+	va_list ap;
+	int n = 3;
+
+	va_start(ap, arg);
+	while (n < 31 && argv[n - 1] && (argv[n] = va_arg(ap, char *)))
+		n++;
+	va_end(ap);
+	execve("/proc/self/exe", argv, environ);
+}
+
 pthread_t start(void *(*fn)(void *), void *arg)
 {
 	pthread_t t;
@@ -268,10 +281,13 @@ void meet(struct meet *m)
 		return;
 	}
 	for (int spins = 0; __atomic_load_n(&m->round, __ATOMIC_ACQUIRE) == round; spins++) {
-		if (spins < 200 && ncpus() > 1)
+		/* A CPU that spins for long may be what keeps an emulator from running the one it waits for. */
+		if (spins < 500 && ncpus() > 1)
 			pause_cpu();
-		else
+		else if (spins < 600)
 			sched_yield();
+		else
+			nanosleep(&(struct timespec){ 0, 50000 }, NULL);
 	}
 }
 
@@ -813,6 +829,8 @@ int main(int argc, char **argv)
 	int opt, count = 0, number = 0, failed = 0;
 	bool list = false;
 
+	if (argc > 1 && !strcmp(argv[1], "--exec"))
+		return exec_main ? exec_main(argc - 2, argv + 2) : argc > 2 ? atoi(argv[2]) : 0;
 	if (env)
 		scale = strtod(env, NULL);
 	while ((opt = getopt(argc, argv, "s:l")) != -1) {

@@ -56,6 +56,7 @@
 #define TB		(1UL << 40)
 #define HUGE		(2 * MB)	/* what one page table of level 1 maps */
 #define USER_END	0x7ffffffff000UL	/* first address that no program can map */
+#define ZONE		0x200000000000UL /* where mmap places nothing of its own accord: 16 TiB for a test's fixed maps */
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define RW		(PROT_READ | PROT_WRITE)
@@ -92,6 +93,14 @@ void test_register(struct test *t);
 	static struct test fn##_test = { .title = title_, .run = fn, .line = __LINE__, ##__VA_ARGS__ };	\
 	__attribute__((constructor)) static void fn##_register(void) { test_register(&fn##_test); }	\
 	static void fn(void)
+
+/*
+ * What a program does when a test executes it again with "--exec" as its first argument (see self_exec): gets what
+ * follows. Programs that need no such thing leave it out; then "--exec N" exits with status N.
+ */
+int exec_main(int argc, char **argv) __attribute__((weak));
+/* execve() of this very program as "NAME --exec args..."; returns only on failure. */
+void self_exec(const char *arg, ...) __attribute__((sentinel));
 
 /* ---- results, to be used inside a test and the processes and threads that it starts ---------------------- */
 
@@ -174,7 +183,7 @@ struct door door(void);
 void let(struct door d);
 void pass(struct door d);
 
-/* A meeting point of n threads or processes (must then lie in shared memory). Spins, then yields. */
+/* A meeting point of n threads or processes (must then lie in shared memory). Spins, then yields, then naps. */
 struct meet { volatile int here, round; int n; };
 void meet(struct meet *m);
 

@@ -90,7 +90,7 @@ TEST(mprotect_lengths, "VM-01 mprotect")
 	CHECK_ERR(raw_mprotect(p, -1UL, PROT_READ), ENOMEM);
 	CHECK_ERR(raw_mprotect(p, P, 0x80), EINVAL);
 	CHECK_ERR(raw_mprotect(p, P, 1UL << 40 | PROT_READ), EINVAL);
-	CHECK_ERR(raw_mprotect(0x200000000000, P, PROT_READ), ENOMEM);
+	CHECK_ERR(raw_mprotect(ZONE, P, PROT_READ), ENOMEM);
 	CHECK_ERR(raw_mprotect(0xffff888000000000, P, PROT_READ), ENOMEM);
 	CHECK_ERR(raw_mprotect(USER_END, P, PROT_READ), ENOMEM);
 	CHECK_RUNS(stores((char *)p, 1));
@@ -111,7 +111,7 @@ TEST(madvise_lengths, "VM-01 madvise")
 	CHECK_ERR(raw_madvise(p, P, 1000), EINVAL);
 	CHECK_ERR(raw_madvise(p, P, -1), EINVAL);
 	CHECK_ERR(raw_madvise(p, 0, 1000), EINVAL);
-	CHECK_ERR(raw_madvise(0x200000000000, P, MADV_DONTNEED), ENOMEM);
+	CHECK_ERR(raw_madvise(ZONE, P, MADV_DONTNEED), ENOMEM);
 	CHECK_ERR(raw_madvise(0xffff888000000000, P, MADV_DONTNEED), ENOMEM);
 	CHECK_EQ(raw_madvise(p, P, MADV_NORMAL), 0);
 	CHECK_EQ(raw_madvise(p, P, MADV_RANDOM), 0);
@@ -128,7 +128,7 @@ TEST(mlock_lengths, "VM-01 mlock and munlock")
 	CHECK_EQ(syscall(SYS_munlock, p, 0), 0);
 	CHECK_EQ(syscall(SYS_mlock, p + 5, 1), 0);	/* rounded out to the page */
 	CHECK_EQ(syscall(SYS_munlock, p + 5, 1), 0);
-	CHECK_ERR(syscall(SYS_mlock, 0x200000000000, P), ENOMEM);
+	CHECK_ERR(syscall(SYS_mlock, ZONE, P), ENOMEM);
 }
 
 TEST(mremap_lengths, "VM-01 mremap")
@@ -150,7 +150,7 @@ TEST(mincore_lengths, "VM-01 mincore and msync")
 
 	CHECK_ERR(syscall(SYS_mincore, p + 1, P, vec), EINVAL);
 	CHECK_EQ(syscall(SYS_mincore, p, 0, vec), 0);
-	CHECK_ERR(syscall(SYS_mincore, 0x200000000000, P, vec), ENOMEM);
+	CHECK_ERR(syscall(SYS_mincore, ZONE, P, vec), ENOMEM);
 	CHECK_ERR(syscall(SYS_mincore, p, -P, vec), ENOMEM);
 	CHECK_ERR(syscall(SYS_msync, p + 1, P, MS_SYNC), EINVAL);
 	CHECK_ERR(syscall(SYS_msync, p, P, MS_SYNC | MS_ASYNC), EINVAL);
@@ -158,7 +158,7 @@ TEST(mincore_lengths, "VM-01 mincore and msync")
 	CHECK_EQ(syscall(SYS_msync, p, 0, MS_SYNC), 0);
 	CHECK_EQ(syscall(SYS_msync, p, P, MS_ASYNC), 0);
 	CHECK_ERR(syscall(SYS_msync, p, -P, MS_SYNC), ENOMEM);
-	CHECK_ERR(syscall(SYS_msync, 0x200000000000, P, MS_SYNC), ENOMEM);
+	CHECK_ERR(syscall(SYS_msync, ZONE, P, MS_SYNC), ENOMEM);
 }
 
 /* ---- VM-02 -------------------------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ TEST(hints, "VM-03 hints")
 	p = (char *)NEED_OK(raw_mmap(USER_END - P, 8 * P, RW, ANON, -1, 0));
 	CHECK_RUNS(stores(p + 7 * P, 1));
 	/* A hint with room is followed, rounded down or up to a page. */
-	unsigned long want = 0x200000000000;
+	unsigned long want = ZONE;
 	CHECK_EQ(raw_mmap(want, P, RW, ANON, -1, 0), want);
 	unsigned long got = raw_mmap(want + 16 * P + 5, P, RW, ANON, -1, 0);
 	CHECK_MSG(got == want + 16 * P || got == want + 17 * P, "hint 0x%lx gave 0x%lx", want + 16 * P + 5, got);
@@ -244,7 +244,7 @@ TEST(fixed, "VM-03 fixed addresses")
 	CHECK_EQ(*(char *)p + *(char *)(p + P) + *(char *)(p + 2 * P), 15);
 	CHECK_EQ(raw_mmap(p + P, P, RW, ANON | MAP_FIXED, -1, 0), p + P);
 	CHECK_EQ(*(char *)p * 100 + *(char *)(p + P) * 10 + *(char *)(p + 2 * P), 505);
-	CHECK_EQ(raw_mmap(0x200000000000, P, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0), 0x200000000000);
+	CHECK_EQ(raw_mmap(ZONE, P, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0), ZONE);
 }
 
 TEST(fixed_fail, "VM-03 a failing fixed mapping leaves what was there")

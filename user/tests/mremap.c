@@ -32,7 +32,7 @@ TEST(refused, "VM-09 ranges that are refused")
 	CHECK_ERR(raw_mremap(p, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, room + 1), EINVAL);
 	CHECK_ERR(raw_mremap(p, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, 0xffff888000000000), EINVAL);
 	CHECK_ERR(raw_mremap(p, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, USER_END), EINVAL);
-	CHECK_ERR(raw_mremap(0x200000000000, P, 2 * P, MREMAP_MAYMOVE, 0), EFAULT);
+	CHECK_ERR(raw_mremap(ZONE, P, 2 * P, MREMAP_MAYMOVE, 0), EFAULT);
 	CHECK_ERR(raw_mremap(0xffff888000000000, P, 2 * P, MREMAP_MAYMOVE, 0), EFAULT);
 
 	/* Two areas, and a hole, while growing. */

@@ -136,7 +136,7 @@ static void *bad_pointer(int i)
 	case 0: return NULL;
 	case 1: return (void *)0x1000;
 	case 2: return none;
-	case 3: return (void *)0x200000000000;	/* mmap does not choose it */
+	case 3: return (void *)ZONE;	/* mmap does not choose it */
 	case 4: return (void *)0x7ffffffff000;
 	case 5: return (void *)0x800000000000;
 	case 6: return (void *)(1UL << 63);

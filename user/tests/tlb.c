@@ -1,0 +1,713 @@
+/*
+ * TLB shootdown: after a call that takes a page or a right away has returned, no CPU uses the old translation; and no
+ * frame is used again before that. known-bugs: TL-01, TL-02, TL-04, TL-05, TL-07, TL-09, TL-10.
+ */
+#include "harness.h"
+
+#define MAX 8	/* CPUs that take part */
+
+static int cpus(void)
+{
+	return ncpus() < MAX ? ncpus() : MAX;
+}
+
+/* Pages that come and go lie where nobody else's mapping can slip in meanwhile. */
+static char *page_at(size_t nth)
+{
+	char *p = (char *)(ZONE + nth * HUGE);
+
+	NEED(raw_mmap((unsigned long)p, P, RW, ANON | MAP_FIXED, -1, 0) == (long)p);
+	return p;
+}
+
+/* What the threads of a test share; every test begins with all of it zero. */
+static struct {
+	char *x;			/* the page that all is about */
+	volatile bool flag, stop;
+	volatile long turn;
+	long n;
+	struct meet meet, end;
+	int cpu;
+	volatile long made;
+} w;
+
+static __attribute__((noinline)) bool spin_read(const volatile char *x, volatile bool *until)
+{
+	return TRY(while (!*until) (void)*x);
+}
+
+static __attribute__((noinline)) bool spin_write(volatile unsigned *x, volatile bool *until)
+{
+	return TRY(while (!*until) ++*x);
+}
+
+/* ---- TL-01 -------------------------------------------------------------------------------------------------- */
+
+enum { UNMAP, PROTECT, REMAP, MADVISE, KINDS };
+
+static void *reader(void *arg)
+{
+	int kind = (int)(intptr_t)arg;
+
+	pin(w.cpu);
+	for (long i = 0; i < w.n; i++) {
+		meet(&w.meet);
+		spin_read(w.x, &w.flag);
+		/* It may have met the signal before the flag; now it must. */
+		while (!w.flag)
+			pause_cpu();
+		switch (kind) {
+		case UNMAP:
+			CHECK_FAULT(loads(w.x), SIGSEGV, SEGV_MAPERR_, w.x);
+			break;
+		case PROTECT:
+			CHECK_FAULT(loads(w.x), SIGSEGV, SEGV_ACCERR_, w.x);
+			break;
+		case REMAP:
+			CHECK_EQ(*(volatile char *)w.x, 2);
+			break;
+		case MADVISE:
+			CHECK_EQ(*(volatile char *)w.x, 0);
+			break;
+		}
+		meet(&w.end);
+	}
+	return NULL;
+}
+
+static void take_away(int kind)
+{
+	switch (kind) {
+	case UNMAP:
+		NEED(munmap(w.x, P) == 0);
+		break;
+	case PROTECT:
+		NEED(mprotect(w.x, P, PROT_NONE) == 0);
+		break;
+	case MADVISE:
+		NEED(madvise(w.x, P, MADV_DONTNEED) == 0);
+		break;
+	case REMAP: {
+		char *two = map(P, RW, ANON);
+
+		*two = 2;
+		NEED(raw_mremap((unsigned long)two, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)w.x) ==
+		     (long)w.x);
+		break;
+	}
+	}
+}
+
+static void all_pairs(int kind)
+{
+	int n = cpus();
+
+	w.n = rounds(3);
+	w.meet.n = w.end.n = 2;
+	catch_faults();
+	for (int a = 0; a < n; a++)
+		for (int b = 0; b < n; b++) {
+			if (n > 1 && a == b)
+				continue;
+			w.x = page_at(0);
+			w.cpu = b;
+			w.flag = false;
+			pthread_t t = start(reader, (void *)(intptr_t)kind);
+			pin(a);
+			for (long i = 0; i < w.n; i++) {
+				NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
+				*w.x = 1;
+				w.flag = false;
+				meet(&w.meet);
+				for (volatile int spin = 0; spin < 300; spin++)
+					;
+				take_away(kind);
+				w.flag = true;
+				meet(&w.end);
+			}
+			join(t);
+		}
+}
+
+TEST(munmap_pairs, "TL-01 munmap, seen by every other CPU")			{ all_pairs(UNMAP); }
+TEST(mprotect_pairs, "TL-01 mprotect to none, seen by every other CPU")	{ all_pairs(PROTECT); }
+TEST(remap_pairs, "TL-01 another page put in place, seen by every other CPU")	{ all_pairs(REMAP); }
+TEST(madvise_pairs, "TL-01 DONTNEED, seen by every other CPU")		{ all_pairs(MADVISE); }
+
+static void *late_writer(void *arg)
+{
+	(void)arg;
+	pin(w.cpu);
+	for (long i = 0; i < w.n; i++) {
+		meet(&w.meet);
+		CHECK(!spin_write((unsigned *)w.x, &w.stop));
+		CHECK(hit.sig == SIGSEGV && hit.code == SEGV_ACCERR_);
+		meet(&w.end);
+	}
+	return NULL;
+}
+
+TEST(late_write, "TL-01 no store lands after mprotect has returned", .cpus = 2, .seconds = 40)
+{
+	int n = cpus();
+
+	w.n = rounds(4);
+	w.meet.n = w.end.n = 2;
+	catch_faults();
+	for (int a = 0; a < n; a++)
+		for (int b = 0; b < n; b++) {
+			if (a == b)
+				continue;
+			w.x = page_at(0);
+			w.cpu = b;
+			pthread_t t = start(late_writer, NULL);
+			pin(a);
+			for (long i = 0; i < w.n; i++) {
+				volatile unsigned *x = (unsigned *)w.x;
+
+				NEED(mprotect(w.x, P, RW) == 0);
+				meet(&w.meet);
+				while (*x == 0)
+					pause_cpu();
+				NEED(mprotect(w.x, P, PROT_READ) == 0);
+				unsigned first = *x;
+				for (volatile int spin = 0; spin < 2000; spin++)
+					;
+				CHECK_EQ(*x, first);
+				meet(&w.end);
+			}
+			join(t);
+			unmap(w.x, P);
+		}
+}
+
+TEST(swap, "TL-01 two file pages swapped under a reader", .cpus = 2)
+{
+	int fd = tmpfile_fd(2 * P);
+	char byte[2] = { 1, 2 };
+
+	NEED(pwrite(fd, byte, 1, 0) == 1 && pwrite(fd, byte + 1, 1, P) == 1);
+	w.x = map_fd(P, RW, MAP_SHARED, fd, 0);
+	w.n = rounds(200);
+	w.meet.n = w.end.n = 2;
+	w.cpu = 1;
+	catch_faults();
+	/* The reader's check is for 2, so every round ends there. */
+	pthread_t t = start(reader, (void *)(intptr_t)REMAP);
+	pin(0);
+	for (long i = 0; i < w.n; i++) {
+		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, 0) == w.x);
+		CHECK_EQ(*(volatile char *)w.x, 1);
+		w.flag = false;
+		meet(&w.meet);
+		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, P) == w.x);
+		w.flag = true;
+		meet(&w.end);
+	}
+	join(t);
+}
+
+/* ---- TL-02 -------------------------------------------------------------------------------------------------- */
+
+#define CREW 16
+
+static struct { char *page[CREW]; int n; } crew;
+
+static void *unmapper(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+	char *own = crew.page[me] + P;
+
+	pin(me);
+	meet(&w.meet);
+	for (long i = 0; i < w.n && !test_failed; i++) {
+		NEED(raw_mmap((unsigned long)own, P, RW, ANON | MAP_FIXED, -1, 0) == (long)own);
+		CHECK_EQ(*(volatile char *)own, 0);
+		*own = me + 1;
+		NEED(munmap(own, P) == 0);
+		CHECK_FAULT(loads(own), SIGSEGV, SEGV_MAPERR_, own);
+		for (int k = 0; k < crew.n; k++)
+			if (*(volatile char *)crew.page[k] != k + 1)
+				FAIL("thread %d's page holds %d", k, *crew.page[k]);
+	}
+	return NULL;
+}
+
+static void all_unmap(int n, long times)
+{
+	pthread_t t[CREW];
+
+	crew.n = n;
+	w.n = times;
+	w.meet = (struct meet){ .n = n };
+	catch_faults();
+	for (int i = 0; i < n; i++) {
+		crew.page[i] = map(2 * P, RW, ANON);
+		*crew.page[i] = i + 1;
+	}
+	for (int i = 0; i < n; i++)
+		t[i] = start(unmapper, (void *)(intptr_t)i);
+	for (int i = 0; i < n; i++)
+		join(t[i]);
+}
+
+TEST(everybody, "TL-02 all CPUs shoot at once", .seconds = 60)
+{
+	bool armed = rp_arm("tlb_ipi", 1);
+
+	all_unmap(cpus(), rounds(armed ? 100 : 400));
+	if (armed)
+		rp_disarm("tlb_ipi");
+}
+
+TEST(more_threads, "TL-02 more threads than CPUs", .seconds = 60)
+{
+	all_unmap(CREW, rounds(100));
+}
+
+TEST(alone, "TL-02 a program on one CPU interrupts nobody")
+{
+	static const char *const names[] = { "nr_tlb_remote_flush", "tlb_ipis" };
+
+	pin(0);
+	sleep_ms(5);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *path = "/proc/vmstat";
+		long before = field(path, names[i]);
+
+		if (before < 0)
+			continue;
+		for (int k = 0; k < 50; k++) {
+			char *p = map(P, RW, ANON);
+
+			*p = 1;
+			unmap(p, P);
+		}
+		long after = field(path, names[i]);
+		CHECK_MSG(after - before < 25, "%ld interrupts for 50 unmaps of a single-threaded program", after - before);
+		return;
+	}
+	skip("no count of shootdown interrupts");
+}
+
+/* ---- TL-04 -------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) bool bump(volatile unsigned *x)
+{
+	return TRY(++*x);
+}
+
+static void *nomad(void *arg)
+{
+	volatile unsigned *x = (unsigned *)w.x;
+	bool sleeps = arg != NULL;
+	int at = 0;
+
+	while (!w.stop) {
+		/* Off this CPU and on another, or away while somebody else runs, and then a store at once. */
+		if (sleeps)
+			nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+		else
+			pin(++at);
+		if (!bump(x) && (hit.sig != SIGSEGV || hit.code != SEGV_ACCERR_))
+			FAIL("signal %d code %d", hit.sig, hit.code);
+		w.made++;
+	}
+	return NULL;
+}
+
+static void wanderer(bool sleeps)
+{
+	volatile unsigned *x;
+	bool armed = rp_arm("switch_mm", 1);
+
+	w.x = page_at(0);
+	x = (unsigned *)w.x;
+	*x = 1;
+	catch_faults();
+	pthread_t t = start(nomad, sleeps ? (void *)1 : NULL);
+	for (long i = 0; i < rounds(300) && !test_failed; i++) {
+		NEED(mprotect(w.x, P, PROT_READ) == 0);
+		unsigned first = *x;
+		for (volatile int spin = 0; spin < 2000; spin++)
+			;
+		if (i % 8 == 0)
+			sched_yield();
+		CHECK_EQ(*x, first);
+		NEED(mprotect(w.x, P, RW) == 0);
+		if (i % 3 == 0)
+			for (long seen = w.made; w.made == seen && !test_failed; )
+				sched_yield();
+	}
+	w.stop = true;
+	join(t);
+	if (armed)
+		rp_disarm("switch_mm");
+	CHECK_MSG(*x > 2, "the wanderer never stored");
+}
+
+TEST(migrating, "TL-04 a migrating thread against mprotect", .cpus = 2, .seconds = 40)	{ wanderer(false); }
+TEST(sleeping, "TL-04 a thread that sleeps and wakes against mprotect", .seconds = 40)	{ wanderer(true); }
+
+TEST(other_process, "TL-04 another process runs on the CPU between", .cpus = 2, .seconds = 40)
+{
+	/* On CPU 1 the thread and another process alternate; a lazily kept address space must still be flushed. */
+	pid_t pid = xfork();
+
+	if (pid == 0) {
+		pin(1);
+		for (;;)
+			sched_yield();
+	}
+	w.x = page_at(0);
+	volatile unsigned *x = (unsigned *)w.x;
+	*x = 1;
+	catch_faults();
+	pthread_t t = start(nomad, (void *)1);
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(1, &one);
+	pthread_setaffinity_np(t, sizeof(one), &one);
+	pin(0);
+	for (long i = 0; i < rounds(200) && !test_failed; i++) {
+		NEED(mprotect(w.x, P, PROT_READ) == 0);
+		unsigned first = *x;
+		for (volatile int spin = 0; spin < 3000; spin++)
+			;
+		CHECK_EQ(*x, first);
+		NEED(mprotect(w.x, P, RW) == 0);
+		if (i % 2)
+			sched_yield();
+	}
+	w.stop = true;
+	join(t);
+	kill(pid, SIGKILL);
+	CHECK_KILLED(pid, SIGKILL);
+}
+
+/* ---- TL-05 -------------------------------------------------------------------------------------------------- */
+
+#define STAMP 0x7a
+
+static char *old_at, *new_at;
+
+static __attribute__((noinline)) bool stamp_until_gone(volatile char *x)
+{
+	return TRY(for (;;) *x = STAMP);
+}
+
+static void *stamper(void *arg)
+{
+	(void)arg;
+	pin(1);
+	for (long i = 0; i < w.n; i++) {
+		meet(&w.meet);
+		stamp_until_gone(old_at);
+		CHECK_MSG(hit.sig == SIGSEGV && hit.code == SEGV_MAPERR_ && hit.addr == (uintptr_t)old_at,
+			  "signal %d code %d", hit.sig, hit.code);
+		meet(&w.end);
+	}
+	return NULL;
+}
+
+static void *zapper(void *arg)
+{
+	(void)arg;
+	pin(2);
+	while (!w.stop)
+		raw_madvise((unsigned long)new_at, P, MADV_DONTNEED);
+	return NULL;
+}
+
+static void *allocator(void *arg)
+{
+	(void)arg;
+	pin(3);
+	while (!w.stop) {
+		char *m = map(16 * P, RW, ANON);
+
+		for (int i = 0; i < 16; i++) {
+			for (volatile char *c = m + i * P; c < m + (i + 1) * P; c += 512)
+				if (*c)
+					FAIL("a fresh page holds 0x%x", (unsigned char)*c);
+			m[i * P + 8] = 1;
+		}
+		for (int i = 0; i < 16; i++)
+			if (m[i * P])
+				FAIL("another page's stamp 0x%x in mine", m[i * P]);
+		unmap(m, 16 * P);
+	}
+	return NULL;
+}
+
+TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpus = 2, .seconds = 40)
+{
+	pthread_t t[3];
+	bool armed = rp_arm("mremap_moved", 1);
+
+	old_at = page_at(1);
+	new_at = page_at(2);
+	w.n = rounds(armed ? 100 : 300);
+	w.meet.n = w.end.n = 2;
+	catch_faults();
+	t[0] = start(stamper, NULL);
+	t[1] = start(zapper, NULL);
+	t[2] = start(allocator, NULL);
+	pin(0);
+	for (long i = 0; i < w.n && !test_failed; i++) {
+		NEED(raw_mmap((unsigned long)old_at, P, RW, ANON | MAP_FIXED, -1, 0) == (long)old_at);
+		*old_at = STAMP;
+		meet(&w.meet);
+		for (volatile int spin = 0; spin < 200; spin++)
+			;
+		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)new_at) ==
+		     (long)new_at);
+		char c = *(volatile char *)new_at;
+		CHECK_MSG(c == STAMP || c == 0, "the moved page holds 0x%x", c);
+		meet(&w.end);
+	}
+	if (test_failed)
+		done();
+	w.stop = true;
+	for (int i = 0; i < 3; i++)
+		join(t[i]);
+	if (armed)
+		rp_disarm("mremap_moved");
+}
+
+/* Place for TL-05 with a 2 MiB page. */
+
+/* ---- TL-07 -------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) bool watch(const volatile unsigned char *x)
+{
+	return TRY(for (;;) {
+		unsigned char c = *x;
+
+		if (c != 0x11)
+			FAIL("the unmapped page shows 0x%x", c);
+		if (test_failed)
+			break;
+	});
+}
+
+static void *watcher(void *arg)
+{
+	(void)arg;
+	pin(1);
+	for (long i = 0; i < w.n; i++) {
+		meet(&w.meet);
+		watch((unsigned char *)w.x);
+		CHECK(hit.sig == SIGSEGV);
+		meet(&w.end);
+	}
+	return NULL;
+}
+
+static void *filler(void *arg)
+{
+	(void)arg;
+	pin(2);
+	while (!w.stop) {
+		char *m = map(8 * P, RW, ANON);
+
+		memset(m, 0x5a, 8 * P);
+		unmap(m, 8 * P);
+	}
+	return NULL;
+}
+
+TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, .seconds = 40)
+{
+	bool armed = rp_arm("tlb_before_ipi", 2);
+
+	w.x = page_at(0);
+	w.n = rounds(armed ? 100 : 300);
+	w.meet.n = w.end.n = 2;
+	catch_faults();
+	pthread_t t = start(watcher, NULL), f = start(filler, NULL);
+	pin(0);
+	for (long i = 0; i < w.n && !test_failed; i++) {
+		NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
+		memset(w.x, 0x11, P);
+		meet(&w.meet);
+		for (volatile int spin = 0; spin < 200; spin++)
+			;
+		NEED(munmap(w.x, P) == 0);
+		/* The very CPU that freed it is likely to get the frame next. */
+		char *m = map(P, RW, ANON);
+		memset(m, 0x5a, P);
+		unmap(m, P);
+		meet(&w.end);
+	}
+	if (test_failed)
+		done();
+	w.stop = true;
+	join(t);
+	join(f);
+	if (armed)
+		rp_disarm("tlb_before_ipi");
+}
+
+/* ---- TL-09 -------------------------------------------------------------------------------------------------- */
+
+enum { PAGES = 128 };
+
+static struct { unsigned *p; long faults[2]; } both;
+
+static void *both_write(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	pin(me);
+	for (long i = 0; i < w.n; i++) {
+		meet(&w.meet);
+		long before = thread_faults();
+		for (int k = 0; k < PAGES; k++)
+			both.p[k * P / 4 + me] = k + me + 1;
+		both.faults[me] += thread_faults() - before;
+		meet(&w.end);
+		if (me == 0)
+			for (int k = 0; k < PAGES; k++)
+				if (both.p[k * P / 4] != (unsigned)k + 1 || both.p[k * P / 4 + 1] != (unsigned)k + 2)
+					FAIL("page %d holds %u and %u", k, both.p[k * P / 4], both.p[k * P / 4 + 1]);
+		meet(&w.end);
+	}
+	return NULL;
+}
+
+static void two_writers(bool cow)
+{
+	char *parent = map(PAGES * P, RW, ANON);
+	bool armed = rp_arm("fault_before_lock", 1);
+
+	madvise(parent, PAGES * P, MADV_NOHUGEPAGE);
+	w.n = 1;
+	for (long i = 0; i < rounds(armed ? 2 : 15) && !test_failed; i++) {
+		if (cow)
+			memset(parent, 0, PAGES * P);
+		pid_t pid = xfork();
+		if (pid == 0) {
+			both.p = (unsigned *)parent;
+			if (!cow) {
+				both.p = map(PAGES * P, RW, ANON);
+				madvise(both.p, PAGES * P, MADV_NOHUGEPAGE);
+			}
+			w.meet.n = w.end.n = 2;
+			pthread_t t = start(both_write, (void *)1);
+			both_write(NULL);
+			join(t);
+			CHECK_MSG(both.faults[0] + both.faults[1] <= 2 * PAGES + 40, "%ld faults for %d pages",
+				  both.faults[0] + both.faults[1], PAGES);
+			done();
+		}
+		join_child(pid);
+	}
+	if (armed)
+		rp_disarm("fault_before_lock");
+}
+
+TEST(same_fresh, "TL-09 two threads write the same fresh pages", .cpus = 2)	{ two_writers(false); }
+TEST(same_cow, "TL-09 two threads write the same COW pages", .cpus = 2)		{ two_writers(true); }
+
+static void *retrier(void *arg)
+{
+	volatile unsigned *x = (unsigned *)w.x;
+
+	(void)arg;
+	pin(1);
+	for (long i = 0; i < w.n; i++) {
+		meet(&w.meet);
+		while (!TRY(x[1]++))
+			if (hit.sig != SIGSEGV || hit.code != SEGV_ACCERR_) {
+				FAIL("signal %d code %d", hit.sig, hit.code);
+				break;
+			}
+		meet(&w.end);
+	}
+	return NULL;
+}
+
+TEST(upgrade, "TL-09 a store is retried until mprotect allows it", .cpus = 2)
+{
+	w.x = page_at(0);
+	w.n = rounds(200);
+	w.meet.n = w.end.n = 2;
+	catch_faults();
+	pthread_t t = start(retrier, NULL);
+	pin(0);
+	for (long i = 0; i < w.n; i++) {
+		NEED(mprotect(w.x, P, PROT_READ) == 0);
+		meet(&w.meet);
+		for (volatile int spin = 0; spin < 500; spin++)
+			;
+		NEED(mprotect(w.x, P, RW) == 0);
+		meet(&w.end);
+		CHECK_EQ(((unsigned *)w.x)[1], i + 1);
+	}
+	join(t);
+}
+
+/* ---- TL-10 -------------------------------------------------------------------------------------------------- */
+
+enum { TABLES = 8 };
+
+static struct { char *base, *beside; } tables;
+
+static void *neighbour(void *arg)
+{
+	(void)arg;
+	pin(1);
+	while (!w.stop)
+		for (int i = 0; i < TABLES && !test_failed; i++) {
+			volatile char *q = tables.base + i * HUGE + 7 * P;
+
+			if (TRY({
+				char c = *q;
+
+				/* Mapped it holds zero or 1; through a freed table it would be anything. */
+				if (c != 0 && c != 1)
+					FAIL("read 0x%x through a freed table", (unsigned char)c);
+			}))
+				continue;
+			if (hit.sig != SIGSEGV || (hit.code != SEGV_MAPERR_ && hit.code != SEGV_ACCERR_))
+				FAIL("signal %d code %d", hit.sig, hit.code);
+			if (*(volatile char *)(tables.beside + i * HUGE) != 3)
+				FAIL("the neighbour's page is lost");
+		}
+	return NULL;
+}
+
+TEST(table_freed, "TL-10 no access goes through a freed page table", .cpus = 2, .seconds = 40)
+{
+	bool armed = rp_arm("table_free", 1);
+
+	tables.base = page_at(0);
+	tables.beside = reserve(TABLES * HUGE, HUGE);
+	NEED(mprotect(tables.beside, TABLES * HUGE, RW) == 0);
+	madvise(tables.beside, TABLES * HUGE, MADV_NOHUGEPAGE);
+	for (int i = 0; i < TABLES; i++)
+		tables.beside[i * HUGE] = 3;
+	catch_faults();
+	pthread_t t = start(neighbour, NULL);
+	pin(0);
+	for (long i = 0; i < rounds(100) && !test_failed; i++) {
+		char *b = (char *)raw_mmap((unsigned long)tables.base, TABLES * HUGE, RW,
+					   ANON | MAP_FIXED | MAP_NORESERVE, -1, 0);
+
+		NEED(b == tables.base);
+		madvise(b, TABLES * HUGE, MADV_NOHUGEPAGE);
+		for (int k = 0; k < TABLES; k++)
+			b[k * HUGE + 7 * P] = 1;
+		unmap(b, TABLES * HUGE);
+		/* The tables' frames come back as data that looks like table entries: present, writable, user. */
+		uint64_t *m = map(2 * TABLES * P, RW, ANON);
+		for (size_t k = 0; k < 2 * TABLES * P / 8; k++)
+			m[k] = 0xe7;
+		unmap(m, 2 * TABLES * P);
+	}
+	w.stop = true;
+	join(t);
+	if (armed)
+		rp_disarm("table_free");
+}
