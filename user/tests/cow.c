@@ -245,10 +245,10 @@ TEST(shared_race, "CW-04 two processes touch the same shared page first", .cpus 
 {
 	enum { N = 64 };
 	struct meet *m = map(P, RW, SHANON);
-	bool armed = rp_arm("shmem_insert", 1);
 
 	m->n = 2;
-	for (long round = 0; round < rounds(armed ? 3 : 12); round++) {
+	for (long round = 0; round < rounds(12); round++) {
+		rp_arm("file_insert", 2);
 		int *p = map(N * P, RW, SHANON);
 		pid_t pid = xfork();
 		int me = pid == 0;
@@ -267,8 +267,6 @@ TEST(shared_race, "CW-04 two processes touch the same shared page first", .cpus 
 		join_child(pid);
 		unmap(p, N * P);
 	}
-	if (armed)
-		rp_disarm("shmem_insert");
 }
 
 /* ---- CW-05 -------------------------------------------------------------------------------------------------- */
@@ -341,10 +339,10 @@ TEST(both_write, "CW-07 parent and child write the shared page at once", .cpus =
 {
 	enum { N = 16 };
 	struct meet *m = map(P, RW, SHANON);
-	bool armed = rp_arm("cow_count", 1);
 
 	m->n = 2;
-	for (long round = 0; round < rounds(armed ? 8 : 40) && !test_failed; round++) {
+	for (long round = 0; round < rounds(40) && !test_failed; round++) {
+		rp_arm(round % 2 ? "cow" : "cow_copied", 2);
 		unsigned char *p = map(N * P, RW, ANON);
 
 		memset(p, 0xaa, N * P);
@@ -377,8 +375,6 @@ TEST(both_write, "CW-07 parent and child write the shared page at once", .cpus =
 		join_child(pid);
 		unmap(p, N * P);
 	}
-	if (armed)
-		rp_disarm("cow_count");
 }
 
 TEST(three_write, "CW-07 three sharers and one that exits", .cpus = 2, .seconds = 40)
@@ -446,6 +442,7 @@ TEST(threads_break, "CW-07 threads of one process break COW at once", .cpus = 2,
 		for (int i = 0; i < N * (int)P / 4; i++)
 			s.p[i] = 7;
 		struct door in = door();
+		rp_arm(round % 2 ? "cow" : "cow_copied", 2);
 		pid_t pid = xfork();
 		if (pid == 0) {
 			pass(in);

@@ -108,10 +108,8 @@ TEST(exit_by_thread, "EX-01 a thread that is not the first calls exit_group", .s
 TEST(sigkill, "EX-01 SIGKILL while eight threads fault", .seconds = 60)
 {
 	setup();
-	static const char *const points[] = { "fault_before_lock", "tlb_wait_ack", "fork_area_copied" };
+	static const char *const points[] = { "anon_insert", "gather_flush", "file_insert", "pt_link" };
 	for (long i = 0; i < rounds(40) && !test_failed; i++) {
-		const char *point = points[i % ARRAY_SIZE(points)];
-		bool armed = rp_arm(point, 3);
 		struct door ready = door();
 		pid_t pid = xfork();
 
@@ -123,14 +121,13 @@ TEST(sigkill, "EX-01 SIGKILL while eight threads fault", .seconds = 60)
 			faulter((void *)7);
 		}
 		pass(ready);
+		rp_arm(points[i % ARRAY_SIZE(points)], 3);
 		if (i % 2)
 			sched_yield();
 		kill(pid, SIGKILL);
 		CHECK_KILLED(pid, SIGKILL);
 		close(ready.fd[0]);
 		close(ready.fd[1]);
-		if (armed)
-			rp_disarm(point);
 	}
 }
 
@@ -140,7 +137,6 @@ TEST(kill_fork, "EX-01 SIGKILL in the middle of fork", .seconds = 60)
 	char *big = map(2048 * P, RW, ANON);
 	for (int i = 0; i < 2048; i += 3)
 		big[i * P] = i;
-	bool armed = rp_arm("fork_area_copied", 5);
 	for (long i = 0; i < rounds(30) && !test_failed; i++) {
 		struct door ready = door();
 		pid_t pid = xfork();
@@ -150,6 +146,7 @@ TEST(kill_fork, "EX-01 SIGKILL in the middle of fork", .seconds = 60)
 			forker(NULL);
 		}
 		pass(ready);
+		rp_arm(i % 2 ? "fork_table" : "fork_flush", 5);
 		for (volatile int k = 0; k < (int)(i * 1777 % 60000); k++)
 			;
 		kill(pid, SIGKILL);
@@ -162,8 +159,6 @@ TEST(kill_fork, "EX-01 SIGKILL in the middle of fork", .seconds = 60)
 		close(ready.fd[0]);
 		close(ready.fd[1]);
 	}
-	if (armed)
-		rp_disarm("fork_area_copied");
 }
 
 TEST(fork_threads, "EX-01 fork from one thread while others fault, unmap and are killed", .seconds = 60)

@@ -14,7 +14,7 @@
 #define DEFAULT_SECONDS	30
 #define LEDGER		"/sys/kernel/mm/faultline/ledger"
 #define RACEPOINTS	"/sys/kernel/mm/faultline/racepoints"
-#define FAIL_ALLOC	"/sys/kernel/mm/faultline/fail_alloc"
+#define FAIL_NTH	"/sys/kernel/mm/faultline/fail_nth"
 
 static struct test *tests;		/* in order of line */
 static int skip_fd = -1;		/* where skip() leaves its reason */
@@ -633,9 +633,17 @@ bool rp_arm(const char *name, int ms)
 	return spit(RACEPOINTS, line);
 }
 
-void rp_disarm(const char *name)
+/* What a test has armed and nobody met is taken back after it. */
+static void rp_disarm_all(void)
 {
-	rp_arm(name, 0);
+	static const char *const names[] = {
+		"anon_insert", "cow", "cow_copied", "file_copy", "file_insert", "fork_flush", "fork_table",
+		"gather_flush", "mm_switch", "pt_link", "truncate",
+	};
+
+	if (access(RACEPOINTS, F_OK) == 0)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			rp_arm(names[i], 0);
 }
 
 bool fail_alloc(long nth)
@@ -643,14 +651,14 @@ bool fail_alloc(long nth)
 	char line[32];
 
 	snprintf(line, sizeof(line), "%ld\n", nth);
-	return spit(FAIL_ALLOC, line);
+	return spit(FAIL_NTH, line);
 }
 
 long fail_alloc_left(void)
 {
 	char line[32];
 
-	return slurp(FAIL_ALLOC, line, sizeof(line)) > 0 ? strtol(line, NULL, 10) : -1;
+	return slurp(FAIL_NTH, line, sizeof(line)) > 0 ? strtol(line, NULL, 10) : -1;
 }
 
 /* ---- the ledger ---------------------------------------------------------------------------------------------------- */
@@ -768,6 +776,8 @@ static int run_one(struct test *t, char *reason, size_t size)
 	close(fd[0]);
 
 	bool cleared = clear_group(pid);
+
+	rp_disarm_all();
 
 	if (got != pid) {
 		diag("hang: still running after %d s, and SIGKILL does not end it", t->seconds ? t->seconds : DEFAULT_SECONDS);

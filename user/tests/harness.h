@@ -17,9 +17,10 @@
  *
  * Kernel files used where they exist (all absent on Linux):
  *	/sys/kernel/mm/faultline/ledger       "name value" lines; every value must be the same before and after
- *	/sys/kernel/mm/faultline/racepoints   write "name milliseconds" to make threads park there; 0 disarms
- *	/sys/kernel/mm/faultline/fail_alloc   write "N": the Nth following allocation of the writing process or of
- *	                                      a child that it forks fails, once; 0 disarms; reading gives what is left
+ *	/sys/kernel/mm/faultline/racepoints   write "name milliseconds": the next thread that comes by parks there
+ *	                                      for so long, once; 0 disarms
+ *	/sys/kernel/mm/faultline/fail_nth     write "N": the Nth following allocation of the writing task fails, once;
+ *	                                      0 disarms; reading gives how many are still to come
  */
 #ifndef FAULTLINE_TESTS_HARNESS_H
 #define FAULTLINE_TESTS_HARNESS_H
@@ -288,10 +289,9 @@ long rounds(long n);
 /* A small, fast random number; the state is the caller's. */
 uint32_t roll(uint32_t *state);
 bool on_faultline(void);
-/* Makes threads that pass the race point wait there; false where there is none. */
+/* Makes the next thread that passes the race point wait there, once; false where there is none. Off after the test. */
 bool rp_arm(const char *name, int ms);
-void rp_disarm(const char *name);
-/* The nth allocation from now on fails; false where there is no injection. */
+/* The nth allocation of this task from now on fails; false where there is no injection. */
 bool fail_alloc(long nth);
 /* How many allocations are still to come before the armed one; 0: it has failed. */
 long fail_alloc_left(void);

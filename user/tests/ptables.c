@@ -60,23 +60,23 @@ static void *scatter(void *arg)
 TEST(sparse_test, "PT-01 threads build tables all over 1 TiB", .seconds = 40)
 {
 	pthread_t t[T];
-	bool armed = rp_arm("table_populate", 1);
 
 	sparse = map(TB, RW, ANON | MAP_NORESERVE);
 	madvise(sparse, TB, MADV_NOHUGEPAGE);
 	gate.n = T;
 	for (int i = 0; i < T; i++)
 		t[i] = start(scatter, (void *)(intptr_t)i);
+	for (int i = 0; i < 50 && rp_arm("pt_link", 2); i++)
+		sleep_ms(1);
 	for (int i = 0; i < T; i++)
 		join(t[i]);
-	if (armed)
-		rp_disarm("table_populate");
 	CHECK_EQ(raw_munmap((unsigned long)sparse, TB), 0);
 }
 
 /* ---- PT-02 -------------------------------------------------------------------------------------------------- */
 
 static struct { char *spot; size_t stride; } same;
+static bool arm_each;
 
 static void *touch_one(void *arg)
 {
@@ -108,6 +108,8 @@ static void same_table(size_t stride, size_t len, long want_kb)
 		same.spot = at(ZONE + (i % 4) * 4 * TB, len);
 		long before = tables_kb();
 
+		if (arm_each)
+			rp_arm("pt_link", 3);
 		meet(&gate);
 		meet(&gate);
 		long grown = tables_kb() - before;
@@ -141,10 +143,10 @@ TEST(one_pud, "PT-02 eight threads under one missing 512 GiB", .seconds = 40)
 
 TEST(raced, "PT-02 the loser of the race frees its table", .cpus = 2)
 {
-	if (!rp_arm("table_populate", 3))
+	if (!rp_arm("pt_link", 3))
 		skip("no race points in this kernel");
+	arm_each = true;
 	same_table(P, HUGE, 12);
-	rp_disarm("table_populate");
 }
 
 TEST(count, "PT-02 VmPTE counts every table once")
@@ -179,6 +181,7 @@ static char *coming;
 static void come_and_go(long n)
 {
 	for (long i = 0; i < n && !test_failed; i++) {
+		rp_arm(i % 2 ? "pt_link" : "gather_flush", 1);
 		at((unsigned long)coming, SPAN * HUGE);
 		for (int k = 0; k < SPAN; k++)
 			memset(coming + k * HUGE + 9 * P, 0x11, 64);
@@ -253,16 +256,13 @@ static void *walk_uaccess(void *arg)
 
 static void walker_against_freer(void *(*walk)(void *))
 {
-	bool armed = rp_arm("walk_pmd_read", 1);
 
 	coming = (char *)ZONE;
 	pthread_t t = start(walk, NULL);
 	pin(0);
-	come_and_go(rounds(armed ? 60 : 250));
+	come_and_go(rounds(250));
 	stop = true;
 	join(t);
-	if (armed)
-		rp_disarm("walk_pmd_read");
 }
 
 TEST(pagemap_walk, "PT-04 pagemap is read while tables are freed", .cpus = 2, .seconds = 40)
@@ -484,7 +484,6 @@ static void *read_moving(void *arg)
 TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the range", .cpus = 2, .seconds = 40)
 {
 	int fd = tmpfile_fd(HUGE);
-	bool armed = rp_arm("mremap_table", 1);
 
 	moving[0] = (char *)ZONE;
 	moving[1] = (char *)ZONE + 4 * HUGE;
@@ -497,6 +496,7 @@ TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the r
 	for (long i = 0; i < rounds(100) && !test_failed; i++) {
 		char *from = moving[i % 2], *to = moving[(i + 1) % 2];
 
+		rp_arm("gather_flush", 1);
 		NEED(raw_mremap((unsigned long)from, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)to) ==
 		     (long)to);
 		CHECK_FAULT(loads(from), SIGSEGV, SEGV_MAPERR_, from);
@@ -507,8 +507,6 @@ TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the r
 	stop = true;
 	join(a);
 	join(b);
-	if (armed)
-		rp_disarm("mremap_table");
 }
 
 TEST(move_anon_tables, "PT-09 anonymous tables moved; their old addresses fault, count stays")

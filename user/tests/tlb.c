@@ -221,6 +221,8 @@ static void *unmapper(void *arg)
 	pin(me);
 	meet(&w.meet);
 	for (long i = 0; i < w.n && !test_failed; i++) {
+		if (me == 0 && i % 8 == 0)
+			rp_arm("gather_flush", 1);
 		NEED(raw_mmap((unsigned long)own, P, RW, ANON | MAP_FIXED, -1, 0) == (long)own);
 		CHECK_EQ(*(volatile char *)own, 0);
 		*own = me + 1;
@@ -253,11 +255,7 @@ static void all_unmap(int n, long times)
 
 TEST(everybody, "TL-02 all CPUs shoot at once", .seconds = 60)
 {
-	bool armed = rp_arm("tlb_ipi", 1);
-
-	all_unmap(cpus(), rounds(armed ? 100 : 400));
-	if (armed)
-		rp_disarm("tlb_ipi");
+	all_unmap(cpus(), rounds(300));
 }
 
 TEST(more_threads, "TL-02 more threads than CPUs", .seconds = 60)
@@ -319,7 +317,6 @@ static void *nomad(void *arg)
 static void wanderer(bool sleeps)
 {
 	volatile unsigned *x;
-	bool armed = rp_arm("switch_mm", 1);
 
 	w.x = page_at(0);
 	x = (unsigned *)w.x;
@@ -327,6 +324,7 @@ static void wanderer(bool sleeps)
 	catch_faults();
 	pthread_t t = start(nomad, sleeps ? (void *)1 : NULL);
 	for (long i = 0; i < rounds(300) && !test_failed; i++) {
+		rp_arm("mm_switch", 1);
 		NEED(mprotect(w.x, P, PROT_READ) == 0);
 		unsigned first = *x;
 		for (volatile int spin = 0; spin < 2000; spin++)
@@ -341,8 +339,6 @@ static void wanderer(bool sleeps)
 	}
 	w.stop = true;
 	join(t);
-	if (armed)
-		rp_disarm("switch_mm");
 	CHECK_MSG(*x > 2, "the wanderer never stored");
 }
 
@@ -443,11 +439,10 @@ static void *allocator(void *arg)
 TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpus = 2, .seconds = 40)
 {
 	pthread_t t[3];
-	bool armed = rp_arm("mremap_moved", 1);
 
 	old_at = page_at(1);
 	new_at = page_at(2);
-	w.n = rounds(armed ? 100 : 300);
+	w.n = rounds(200);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	t[0] = start(stamper, NULL);
@@ -460,6 +455,8 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 		meet(&w.meet);
 		for (volatile int spin = 0; spin < 200; spin++)
 			;
+		if (i % 2)
+			rp_arm("gather_flush", 1);
 		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)new_at) ==
 		     (long)new_at);
 		char c = *(volatile char *)new_at;
@@ -471,8 +468,6 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 	w.stop = true;
 	for (int i = 0; i < 3; i++)
 		join(t[i]);
-	if (armed)
-		rp_disarm("mremap_moved");
 }
 
 /* Place for TL-05 with a 2 MiB page. */
@@ -519,10 +514,8 @@ static void *filler(void *arg)
 
 TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, .seconds = 40)
 {
-	bool armed = rp_arm("tlb_before_ipi", 2);
-
 	w.x = page_at(0);
-	w.n = rounds(armed ? 100 : 300);
+	w.n = rounds(200);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	pthread_t t = start(watcher, NULL), f = start(filler, NULL);
@@ -533,6 +526,7 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 		meet(&w.meet);
 		for (volatile int spin = 0; spin < 200; spin++)
 			;
+		rp_arm("gather_flush", 2);
 		NEED(munmap(w.x, P) == 0);
 		/* The very CPU that freed it is likely to get the frame next. */
 		char *m = map(P, RW, ANON);
@@ -545,8 +539,6 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 	w.stop = true;
 	join(t);
 	join(f);
-	if (armed)
-		rp_disarm("tlb_before_ipi");
 }
 
 /* ---- TL-09 -------------------------------------------------------------------------------------------------- */
@@ -561,6 +553,7 @@ static void *both_write(void *arg)
 
 	pin(me);
 	for (long i = 0; i < w.n; i++) {
+		rp_arm(me ? "anon_insert" : "cow_copied", 2);
 		meet(&w.meet);
 		long before = thread_faults();
 		for (int k = 0; k < PAGES; k++)
@@ -579,11 +572,10 @@ static void *both_write(void *arg)
 static void two_writers(bool cow)
 {
 	char *parent = map(PAGES * P, RW, ANON);
-	bool armed = rp_arm("fault_before_lock", 1);
 
 	madvise(parent, PAGES * P, MADV_NOHUGEPAGE);
 	w.n = 1;
-	for (long i = 0; i < rounds(armed ? 2 : 15) && !test_failed; i++) {
+	for (long i = 0; i < rounds(15) && !test_failed; i++) {
 		if (cow)
 			memset(parent, 0, PAGES * P);
 		pid_t pid = xfork();
@@ -603,8 +595,6 @@ static void two_writers(bool cow)
 		}
 		join_child(pid);
 	}
-	if (armed)
-		rp_disarm("fault_before_lock");
 }
 
 TEST(same_fresh, "TL-09 two threads write the same fresh pages", .cpus = 2)	{ two_writers(false); }
@@ -680,8 +670,6 @@ static void *neighbour(void *arg)
 
 TEST(table_freed, "TL-10 no access goes through a freed page table", .cpus = 2, .seconds = 40)
 {
-	bool armed = rp_arm("table_free", 1);
-
 	tables.base = page_at(0);
 	tables.beside = reserve(TABLES * HUGE, HUGE);
 	NEED(mprotect(tables.beside, TABLES * HUGE, RW) == 0);
@@ -699,6 +687,7 @@ TEST(table_freed, "TL-10 no access goes through a freed page table", .cpus = 2, 
 		madvise(b, TABLES * HUGE, MADV_NOHUGEPAGE);
 		for (int k = 0; k < TABLES; k++)
 			b[k * HUGE + 7 * P] = 1;
+		rp_arm("gather_flush", 1);
 		unmap(b, TABLES * HUGE);
 		/* The tables' frames come back as data that looks like table entries: present, writable, user. */
 		uint64_t *m = map(2 * TABLES * P, RW, ANON);
@@ -708,6 +697,4 @@ TEST(table_freed, "TL-10 no access goes through a freed page table", .cpus = 2, 
 	}
 	w.stop = true;
 	join(t);
-	if (armed)
-		rp_disarm("table_free");
 }

@@ -477,7 +477,6 @@ TEST(storm_test, "UA-13 faults and shootdowns at once on every CPU", .seconds = 
 	catch_faults();
 	for (int i = 0; i < n; i++)
 		storm.base[i] = map(STRIPE * P, RW, ANON);
-	bool armed = rp_arm("fault_entry", 1);
 	for (int i = 0; i < n; i++) {
 		f[i] = start(storm_faults, (void *)(intptr_t)i);
 		u[i] = start(storm_unmaps, (void *)(intptr_t)i);
@@ -487,6 +486,4 @@ TEST(storm_test, "UA-13 faults and shootdowns at once on every CPU", .seconds = 
 	storm.stop = true;
 	for (int i = 0; i < n; i++)
 		join(u[i]);
-	if (armed)
-		rp_disarm("fault_entry");
 }

@@ -137,10 +137,10 @@ TEST(truncate_fault, "VM-13 truncate against faults", .seconds = 30)
 	race.p = map_fd(P, RW, MAP_SHARED, race.fd, 0);
 	race.stop = false;
 	catch_faults();
-	bool armed = rp_arm("file_fault_lookup", 2);
 	pthread_t a = start(toucher, (void *)1), b = start(toucher, NULL);
 	pin(0);
-	for (long i = 0; i < rounds(armed ? 200 : 1000) && !test_failed; i++) {
+	for (long i = 0; i < rounds(600) && !test_failed; i++) {
+		rp_arm(i % 2 ? "file_insert" : "truncate", 1);
 		NEED(ftruncate(race.fd, 0) == 0);
 		/* What was freed is used at once by somebody else: a mapping of it would show. */
 		char *m = map(4 * P, RW, ANON);
@@ -155,14 +155,12 @@ TEST(truncate_fault, "VM-13 truncate against faults", .seconds = 30)
 	race.stop = true;
 	join(a);
 	join(b);
-	if (armed)
-		rp_disarm("file_fault_lookup");
-}
+	}
 
 TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retries", .seconds = 30)
 {
 	/* The faulter waits after it found the page; meanwhile the page is truncated away. Only SIGBUS is right. */
-	if (!rp_arm("file_fault_lookup", 20))
+	if (!rp_arm("file_insert", 20))
 		skip("no race points in this kernel");
 	int fd = tmpfile_fd(P);
 	char *p = map_fd(P, RW, MAP_SHARED, fd, 0);
@@ -174,6 +172,7 @@ TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retri
 		pid_t pid;
 
 		NEED(ftruncate(fd, P) == 0 && pwrite(fd, "x", 1, 0) == 1);
+		rp_arm("file_insert", 20);
 		pid = xfork();
 		if (pid == 0) {
 			bool ran = loads(p);
@@ -188,7 +187,6 @@ TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retri
 		NEED(ftruncate(fd, 0) == 0);
 		join_child(pid);
 	}
-	rp_disarm("file_fault_lookup");
 }
 
 /* Place for VM-13 with hugetlb. */
