@@ -770,14 +770,14 @@ static int run_one(struct test *t, char *reason, size_t size)
 	while ((got < 0 && errno == EINTR) || (got == 0 && timed_out++ < 100 && (sleep_ms(20), true)));
 	set_alarm(0);
 	running = 0;
-	close(fd[1]);
-	ssize_t n = read(fd[0], reason, size - 1);
-	reason[n > 0 ? n : 0] = 0;
-	close(fd[0]);
-
 	bool cleared = clear_group(pid);
 
 	rp_disarm_all();
+	close(fd[1]);
+	fcntl(fd[0], F_SETFL, O_NONBLOCK);	/* what would not die may hold the other end */
+	ssize_t n = read(fd[0], reason, size - 1);
+	reason[n > 0 ? n : 0] = 0;
+	close(fd[0]);
 
 	if (got != pid) {
 		diag("hang: still running after %d s, and SIGKILL does not end it", t->seconds ? t->seconds : DEFAULT_SECONDS);

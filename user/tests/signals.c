@@ -492,8 +492,10 @@ TEST(threads, "SG a process's signal goes to a thread that takes it, a thread's 
 
 TEST(interrupts_loop, "SG a signal reaches a thread that never enters the kernel")
 {
-	pid_t pid = xfork();
+	sigset_t usr2 = set_of(SIGUSR2);
 
+	sigprocmask(SIG_BLOCK, &usr2, NULL);
+	pid_t pid = xfork();
 	if (pid == 0) {
 		catch(SIGUSR1, 0);
 		kill(getppid(), SIGUSR2);
@@ -501,8 +503,6 @@ TEST(interrupts_loop, "SG a signal reaches a thread that never enters the kernel
 			pause_cpu();
 		done();
 	}
-	sigset_t usr2 = set_of(SIGUSR2);
-	sigprocmask(SIG_BLOCK, &usr2, NULL);
 	struct timespec ts = { 5, 0 };
 	sigtimedwait(&usr2, NULL, &ts);
 	sleep_ms(5);
