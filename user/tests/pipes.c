@@ -1,0 +1,221 @@
+/*
+ * Pipes: order, ends, capacity, blocking and not, atomic small writes, SIGPIPE.
+ */
+#include "harness.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+TEST(ends, "PI end of file, EPIPE and SIGPIPE")
+{
+	int fd[2];
+	char buf[16];
+
+	NEED(pipe(fd) == 0);
+	CHECK_EQ(write(fd[1], "hello", 5), 5);
+	close(fd[1]);
+	CHECK_EQ(read(fd[0], buf, 3), 3);
+	CHECK_EQ(read(fd[0], buf, 16), 2);
+	CHECK_EQ(read(fd[0], buf, 16), 0);
+	CHECK_EQ(read(fd[0], buf, 16), 0);
+	close(fd[0]);
+	NEED(pipe(fd) == 0);
+	close(fd[0]);
+	signal(SIGPIPE, SIG_IGN);
+	CHECK_ERR(write(fd[1], "x", 1), EPIPE);
+	pid_t pid = xfork();
+	if (pid == 0) {
+		signal(SIGPIPE, SIG_DFL);
+		(void)!write(fd[1], "x", 1);
+		_exit(0);
+	}
+	CHECK_KILLED(pid, SIGPIPE);
+	CHECK_ERR(read(fd[1], buf, 1), EBADF);
+}
+
+TEST(nonblock, "PI EAGAIN, capacity, zero bytes")
+{
+	int fd[2], n = 0;
+	char page[P], c;
+
+	memset(page, 'p', P);
+	NEED(pipe2(fd, O_NONBLOCK | O_CLOEXEC) == 0);
+	CHECK_ERR(pipe2(fd, 0x80000000), EINVAL);
+	CHECK_EQ(fcntl(fd[0], F_GETFD), FD_CLOEXEC);
+	CHECK(fcntl(fd[0], F_GETFL) & O_NONBLOCK);
+	CHECK_ERR(read(fd[0], &c, 1), EAGAIN);
+	CHECK_EQ(write(fd[1], page, 0), 0);
+	CHECK_ERR(read(fd[0], &c, 1), EAGAIN);
+	while (write(fd[1], page, P) == (ssize_t)P)
+		n++;
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(n, 16);			/* 64 KiB */
+	CHECK_ERR(write(fd[1], "x", 1), EAGAIN);
+	int pending = 0;
+	CHECK_EQ(ioctl(fd[0], FIONREAD, &pending), 0);
+	CHECK_EQ(pending, 65536);
+	/* Up to PIPE_BUF all or nothing. */
+	CHECK_EQ(read(fd[0], page, 100), 100);
+	CHECK_ERR(write(fd[1], page, P), EAGAIN);
+	CHECK_EQ(read(fd[0], page, P - 100), P - 100);
+	CHECK_EQ(write(fd[1], page, P), P);
+	CHECK_ERR(lseek(fd[0], 0, SEEK_CUR), ESPIPE);
+	CHECK_ERR(pread(fd[0], &c, 1, 0), ESPIPE);
+}
+
+TEST(partial_write, "PI a large write to a pipe that does not block is cut")
+{
+	int fd[2];
+	static char big[100000];
+
+	NEED(pipe2(fd, O_NONBLOCK) == 0);
+	CHECK_EQ(write(fd[1], big, sizeof(big)), 65536);
+}
+
+TEST(blocking, "PI a blocked writer goes on when there is room, a blocked reader when there is data")
+{
+	int fd[2];
+	static char big[300000], got[300000];
+
+	NEED(pipe(fd) == 0);
+	for (size_t i = 0; i < sizeof(big); i++)
+		big[i] = i * 7 + i / 256;
+	pid_t pid = xfork();
+	if (pid == 0) {
+		CHECK_EQ(write(fd[1], big, sizeof(big)), sizeof(big));
+		done();
+	}
+	close(fd[1]);
+	size_t n = 0;
+	uint32_t seed = 9;
+	for (ssize_t r; (r = read(fd[0], got + n, 1 + roll(&seed) % 9000)) > 0; n += r)
+		if (n % 5 == 0)
+			sched_yield();
+	CHECK_EQ(n, sizeof(big));
+	CHECK(!memcmp(big, got, sizeof(big)));
+	join_child(pid);
+	/* The reader leaves while the writer waits. */
+	NEED(pipe(fd) == 0);
+	pid = xfork();
+	if (pid == 0) {
+		close(fd[0]);
+		signal(SIGPIPE, SIG_IGN);
+		ssize_t w = write(fd[1], big, sizeof(big));
+
+		CHECK_MSG(w == 65536 || (w == -1 && errno == EPIPE), "write gave %zd", w);
+		CHECK_ERR(write(fd[1], big, 1), EPIPE);
+		done();
+	}
+	sleep_ms(20);
+	close(fd[0]);
+	join_child(pid);
+}
+
+TEST(atomic, "PI writes up to PIPE_BUF do not mix", .seconds = 40)
+{
+	enum { WRITERS = 4, LEN = 500 };
+	int fd[2];
+	pid_t pid[WRITERS];
+	char buf[LEN];
+	long n = rounds(60), seen[WRITERS] = { 0 };
+
+	NEED(pipe(fd) == 0);
+	for (int i = 0; i < WRITERS; i++)
+		if ((pid[i] = xfork()) == 0) {
+			memset(buf, 'a' + i, LEN);
+			for (long k = 0; k < n; k++)
+				CHECK_EQ(write(fd[1], buf, LEN), LEN);
+			done();
+		}
+	close(fd[1]);
+	for (;;) {
+		size_t have = 0;
+		ssize_t r = 0;
+
+		while (have < LEN && (r = read(fd[0], buf + have, LEN - have)) > 0)
+			have += r;
+		if (!have)
+			break;
+		CHECK_EQ(have, LEN);
+		for (int i = 1; i < LEN; i++)
+			if (buf[i] != buf[0]) {
+				FAIL("a message is mixed: '%c' and '%c'", buf[0], buf[i]);
+				break;
+			}
+		if (buf[0] >= 'a' && buf[0] < 'a' + WRITERS)
+			seen[buf[0] - 'a']++;
+	}
+	for (int i = 0; i < WRITERS; i++) {
+		CHECK_EQ(seen[i], n);
+		join_child(pid[i]);
+	}
+}
+
+TEST(vectors, "PI readv and writev")
+{
+	int fd[2];
+	char a[4] = "", b[8] = "", c[16] = "";
+	struct iovec out[3] = { { "abc", 3 }, { NULL, 0 }, { "defghij", 7 } }, in[3] = { { a, 3 }, { b, 4 }, { c, 10 } };
+
+	NEED(pipe(fd) == 0);
+	CHECK_EQ(writev(fd[1], out, 3), 10);
+	CHECK_EQ(readv(fd[0], in, 3), 10);
+	CHECK(!strcmp(a, "abc") && !strcmp(b, "defg") && !strcmp(c, "hij"));
+	CHECK_ERR(writev(fd[1], out, -1), EINVAL);
+	CHECK_ERR(writev(fd[1], out, 1025), EINVAL);
+	CHECK_EQ(writev(fd[1], out, 0), 0);
+	out[1].iov_len = -1;
+	CHECK_ERR(writev(fd[1], out, 3), EINVAL);
+}
+
+TEST(many, "PI many pipes at once, and their descriptors go")
+{
+	enum { N = 100 };
+	int fd[N][2];
+	char c;
+
+	for (int i = 0; i < N; i++) {
+		NEED(pipe(fd[i]) == 0);
+		c = i;
+		CHECK_EQ(write(fd[i][1], &c, 1), 1);
+	}
+	for (int i = N - 1; i >= 0; i--) {
+		CHECK_EQ(read(fd[i][0], &c, 1), 1);
+		CHECK_EQ(c, (char)i);
+		close(fd[i][0]);
+		close(fd[i][1]);
+	}
+	/* Bytes left in a pipe go with it: the ledger sees. */
+	NEED(pipe(fd[0]) == 0);
+	static char big[60000];
+	CHECK_EQ(write(fd[0][1], big, sizeof(big)), sizeof(big));
+}
+
+TEST(relay, "PI a ring of processes", .seconds = 40)
+{
+	enum { N = 8 };
+	int fd[N][2];
+	pid_t pid[N];
+	long n = rounds(40), token = 0;
+
+	for (int i = 0; i < N; i++)
+		NEED(pipe(fd[i]) == 0);
+	for (int i = 1; i < N; i++)
+		if ((pid[i] = xfork()) == 0) {
+			for (long k = 0; k < n; k++) {
+				CHECK_EQ(read(fd[i - 1][0], &token, sizeof(token)), sizeof(token));
+				token++;
+				CHECK_EQ(write(fd[i][1], &token, sizeof(token)), sizeof(token));
+			}
+			done();
+		}
+	for (long k = 0; k < n; k++) {
+		token++;
+		CHECK_EQ(write(fd[0][1], &token, sizeof(token)), sizeof(token));
+		CHECK_EQ(read(fd[N - 1][0], &token, sizeof(token)), sizeof(token));
+	}
+	CHECK_EQ(token, N * n);
+	for (int i = 1; i < N; i++)
+		join_child(pid[i]);
+}
