@@ -485,8 +485,14 @@ long field(const char *path, const char *name)
 
 static bool area_line(const char *line, struct area *a)
 {
+	int at = 0;
+
 	*a = (struct area){ 0 };
-	return sscanf(line, "%lx-%lx %4s %lx %*s %*s %127[^\n]", &a->start, &a->end, a->prot, &a->off, a->name) >= 4;
+	if (sscanf(line, "%lx-%lx %4s %lx %*s %*s%n", &a->start, &a->end, a->prot, &a->off, &at) < 4 || !at)
+		return false;
+	line += at + strspn(line + at, " ");
+	snprintf(a->name, sizeof(a->name), "%.*s", (int)strcspn(line, "\n"), line);
+	return true;
 }
 
 /* Calls fn on every line of /proc/self/maps or smaps until it says true. */
