@@ -203,6 +203,7 @@ static void release_resources(struct task *t, bool last)
 	struct mm *mm = t->mm;
 
 	if (last) {
+		tty_leader_exit(p);
 		timers_exit(p);
 		sem_exit(p);
 	}

@@ -11,6 +11,7 @@ struct file;
 struct files;
 struct fs;
 struct mapping;
+struct process;
 
 struct file *file_get(struct file *f);
 void file_put(struct file *f); /* sleeps with the last one */
@@ -47,6 +48,10 @@ void files_close_on_exec(void);             /* exec, current task (table already
 struct fs *fs_copy(struct fs *f);
 struct fs *fs_share(struct fs *f);
 void fs_put(struct fs *f);
+/* exit of a session's leader: its terminal is given up, the foreground group hears SIGHUP. */
+void tty_leader_exit(struct process *p);
+/* For /proc/PID/stat: device number of the controlling terminal, 0 if none, and its foreground group or -1. */
+u32 tty_of_process(struct process *p, int *pgid);
 
 /* Boot. */
 void vfs_init(void);                                   /* tmpfs root, /dev, /proc, /sys */

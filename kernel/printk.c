@@ -157,8 +157,8 @@ void console_write(const char *text, size_t len)
 		u64 flags;
 		enum console_lock how = console_lock(&flags);
 
-		if (how != CONSOLE_SILENT)
-			serial_write(text, n);
+		for (size_t i = 0; i < n && how != CONSOLE_SILENT; i++)
+			serial_putc(text[i]); /* the terminal has put carriage returns where it wants them */
 		console_unlock(how, flags);
 		text += n;
 		len -= n;

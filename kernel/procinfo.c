@@ -5,6 +5,7 @@
 #include <linux/resource.h>
 
 #include "arch/x86_64/smp.h"
+#include "kernel/file.h"
 #include "kernel/process.h"
 #include "kernel/seq.h"
 #include "kernel/signal.h"
@@ -95,14 +96,14 @@ void process_show_stat(struct process *p, struct task *t, struct seq *s)
 {
 	struct mm *mm = t ? mm_of_task(t) : NULL;
 	struct snapshot now;
-	int priority = 20 + (t ? t->nice : 0);
+	int priority = 20 + (t ? t->nice : 0), tpgid;
+	u32 tty = tty_of_process(p, &tpgid);
 
 	take_snapshot(p, t, &now);
 	if (t && t->rt_priority)
 		priority = -1 - t->rt_priority;
 	seq_printf(s, "%d (%s) %c %d %d %d %d %d %u ", now.pid, comm_of(p, t),
-		   process_state_letter(p, t), now.ppid, now.pgid, now.sid,
-		   p->tty ? 4 << 8 | 64 : 0, -1, 0x400000);
+		   process_state_letter(p, t), now.ppid, now.pgid, now.sid, (int)tty, tpgid, 0x400000);
 	seq_printf(s, "%lu %lu %lu %lu %lu %lu %lu %lu %d %d %u 0 %lu ", now.own.min_flt,
 		   now.reaped.min_flt, now.own.maj_flt, now.reaped.maj_flt, ticks(now.own.user_ns),
 		   ticks(now.own.system_ns), ticks(now.reaped.user_ns), ticks(now.reaped.system_ns),

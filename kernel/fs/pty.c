@@ -32,6 +32,7 @@ struct pty {
 	char out[OUT_SIZE];   /* written by the slave; tty.lock; free-running positions */
 	u32 out_head, out_tail;
 	struct wait_queue master_wait;
+	struct rcu_head rcu;
 };
 
 static struct mutex pty_lock;
@@ -172,6 +173,11 @@ static char *node_path(u32 number, char *buf, size_t size)
 	return buf;
 }
 
+static void pty_free(struct rcu_head *head)
+{
+	kfree(container_of(head, struct pty, rcu));
+}
+
 /* pty_lock held: is anybody left? */
 static void maybe_free(struct pty *p)
 {
@@ -179,7 +185,7 @@ static void maybe_free(struct pty *p)
 		return;
 	ptys[p->number] = NULL;
 	tty_forget(&p->tty);
-	kfree(p);
+	call_rcu(&p->rcu, pty_free);
 }
 
 static void master_release(struct file *f)

@@ -411,6 +411,22 @@ static long give_up_session(struct tty *t)
 	return 0;
 }
 
+u32 tty_of_process(struct process *p, int *pgid)
+{
+	struct tty *t;
+	u32 dev = 0;
+
+	*pgid = -1;
+	rcu_read_lock(); /* ptys are freed by RCU */
+	t = READ_ONCE(p->tty);
+	if (t) {
+		dev = t->rdev;
+		*pgid = t->pgid ? t->pgid : -1;
+	}
+	rcu_read_unlock();
+	return dev;
+}
+
 void tty_leader_exit(struct process *p)
 {
 	struct tty *t = p->tty;

@@ -62,7 +62,6 @@ struct tty *console_tty(void);
 int ptmx_open(struct file *f);
 int pts_open(struct file *f, u32 minor);
 void pty_init(void);
-/* exit(2) of a session leader: its terminal is given up, the foreground group hears SIGHUP. */
-void tty_leader_exit(struct process *p);
+
 
 #endif
