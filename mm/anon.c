@@ -10,6 +10,9 @@ struct page *fault_frame(struct fault *f, bool zero)
 {
 	unsigned flags = (zero ? ALLOC_ZERO : 0) | (f->may_wait ? 0 : ALLOC_NOWAIT);
 
+	/* Nearly always there is no policy. */
+	if (likely(!READ_ONCE(f->area->policy) && !current->mempolicy))
+		return page_alloc_local(flags, PG_ANON);
 	return mempolicy_alloc(f->area, f->addr, flags, PG_ANON);
 }
 

@@ -36,16 +36,6 @@
 #define SEGV_ACCERR 2
 #define BUS_ADRERR  2
 
-bool fault_lock(struct fault *f, spinlock_t **ptl)
-{
-	*ptl = ptpage_lock(f->mm, f->table);
-	if (likely(!ptpage_stray(f->table) && READ_ONCE(f->area->seq) == f->seq &&
-		   f->slot->v == f->old.v))
-		return true;
-	spin_unlock(*ptl);
-	return false;
-}
-
 static inline bool permitted(const struct fault *f, u32 flags, bool exec)
 {
 	if (f->write)

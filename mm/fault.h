@@ -36,7 +36,15 @@ enum fault_result {
  * Lock f->table and look again: true if it is not stray, the area is unchanged,
  * and the entry is still f->old; then the entry may be set. Else unlocked.
  */
-bool fault_lock(struct fault *f, spinlock_t **ptl);
+static inline bool fault_lock(struct fault *f, spinlock_t **ptl)
+{
+	*ptl = ptpage_lock(f->mm, f->table);
+	if (likely(!ptpage_stray(f->table) && READ_ONCE(f->area->seq) == f->seq &&
+		   f->slot->v == f->old.v))
+		return true;
+	spin_unlock(*ptl);
+	return false;
+}
 
 enum fault_result fault_anon(struct fault *f); /* nothing there, private anonymous memory */
 enum fault_result fault_cow(struct fault *f);  /* write to an entry without PTE_W */

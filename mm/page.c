@@ -101,6 +101,32 @@ static __noinline struct page *alloc_slow(unsigned order, int node, u64 nodes, u
 	return p;
 }
 
+/* A frame taken from a list or zone becomes the caller's. */
+static inline struct page *prepare(struct page *p, unsigned order, unsigned flags,
+				   enum page_type type)
+{
+	check_poison(p, order);
+	p->type = (u8)type;
+	p->order = (u8)order;
+	p->flags = 0;
+	p->refs = 1;
+	p->mapcount = 0;
+	if (flags & ALLOC_ZERO)
+		for (unsigned i = 0; i < 1u << order; i++)
+			page_clear(page_address(p) + i * PAGE_SIZE);
+	return p;
+}
+
+struct page *page_alloc_local(unsigned flags, enum page_type type)
+{
+	struct page *p;
+
+	if (likely(vm_pcp == PCP_ON) && !fault_inject() &&
+	    likely(p = pcp_take(flags & ALLOC_NOFAIL_RESERVE)))
+		return prepare(p, 0, flags, type);
+	return page_alloc_nodes(0, NO_NODE, ~0UL, flags, type);
+}
+
 struct page *page_alloc_nodes(unsigned order, int node, u64 nodes, unsigned flags,
 			      enum page_type type)
 {
@@ -114,25 +140,15 @@ struct page *page_alloc_nodes(unsigned order, int node, u64 nodes, unsigned flag
 	    (nodes >> pcp_node() & 1) &&
 	    (!(flags & ALLOC_THISNODE) || pcp_node() == node))
 		p = pcp_take(flags & ALLOC_NOFAIL_RESERVE);
-	if (unlikely(!p)) {
+	if (!p)
 		p = alloc_slow(order, node, nodes, flags);
-		if (!p)
-			return NULL;
-	}
-	check_poison(p, order);
-	p->type = (u8)type;
-	p->order = (u8)order;
-	p->flags = 0;
-	p->refs = 1;
-	p->mapcount = 0;
-	if (flags & ALLOC_ZERO)
-		for (unsigned i = 0; i < 1u << order; i++)
-			page_clear(page_address(p) + i * PAGE_SIZE);
-	return p;
+	return p ? prepare(p, order, flags, type) : NULL;
 }
 
 struct page *page_alloc(unsigned order, int node, unsigned flags, enum page_type type)
 {
+	if (order == 0 && node == NO_NODE)
+		return page_alloc_local(flags, type);
 	return page_alloc_nodes(order, node, ~0UL, flags, type);
 }
 

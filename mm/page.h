@@ -127,6 +127,8 @@ extern u64 max_pfn; /* one above the highest frame */
  * unless ALLOC_NOWAIT. Returns the first descriptor or NULL. Takes the zone lock at most.
  */
 struct page *page_alloc(unsigned order, int node, unsigned flags, enum page_type type);
+/* One frame, from here: the short way for page_alloc(0, NO_NODE, ...). */
+struct page *page_alloc_local(unsigned flags, enum page_type type);
 /* From a set of nodes (bit mask), nearest to `node` first. */
 struct page *page_alloc_nodes(unsigned order, int node, u64 nodes, unsigned flags,
 			      enum page_type type);

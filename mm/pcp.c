@@ -19,7 +19,8 @@
 #include "mm/policy.h"
 #include "mm/zone.h"
 
-#define PCP_BATCH 32
+#define PCP_ORDER 5
+#define PCP_BATCH (1u << PCP_ORDER)
 #define PCP_HIGH  (6 * PCP_BATCH)
 
 struct pcp {
@@ -45,23 +46,26 @@ static struct page *pop(struct pcp *l)
 static void push(struct pcp *l, struct page *p)
 {
 	p->type = PG_PCP;
+	p->order = 0;
 	p->link.next = (struct list *)l->head;
 	l->head = p;
 	l->count++;
 }
 
+/* A whole block at once if there is one: one look at the free lists for PCP_BATCH frames. */
 static __noinline void refill(struct pcp *l, bool reserve)
 {
 	struct zone *z = zones[l->node];
+	unsigned order = PCP_ORDER;
+	struct page *p;
 
 	spin_lock(&z->lock);
-	for (unsigned i = 0; i < PCP_BATCH; i++) {
-		struct page *p = zone_take(z, 0, reserve && i == 0);
-		if (!p)
-			break;
-		push(l, p);
-	}
+	while (!(p = zone_take(z, order, reserve && !order)) && order)
+		order--;
 	spin_unlock(&z->lock);
+	if (p)
+		for (unsigned i = 1u << order; i-- > 0;)
+			push(l, p + i);
 }
 
 static __noinline void drain(struct pcp *l, unsigned n)

@@ -10,21 +10,13 @@
 DEFINE_LOCK_CLASS(pt_class, "page_table", RANK_PT);
 DEFINE_LOCK_CLASS(pt_upper_class, "page_table_pmd", RANK_PT_UPPER);
 
-/* vm.ptl as in force: `split` is left out below a number of CPUs. Constant after boot. */
-static int ptl_policy;
+int ptl_policy;
 
 void ptpage_init(void)
 {
 	ptl_policy = vm_ptl;
 	if (vm_ptl == PTL_SPLIT && (long)num_cpus < vm_split_ptl_cpus)
 		ptl_policy = PTL_PTE;
-}
-
-spinlock_t *ptpage_lockptr(struct mm *mm, struct page *table)
-{
-	if (likely(ptl_policy == PTL_SPLIT) || (ptl_policy == PTL_PTE && table->level == 1))
-		return &table->pt.lock;
-	return &mm->ptl;
 }
 
 struct page *ptpage_alloc(struct mm *mm, unsigned level)

@@ -18,6 +18,7 @@
 
 #include "mm/mm.h"
 #include "mm/page.h"
+#include "mm/policy.h"
 
 /*
  * A zeroed table for a level (1..4) of mm; of a root (4) the kernel's half is set. From
@@ -33,11 +34,19 @@ void ptpage_free_rcu(struct page *table);
 /* The same when nobody can walk there any more (the mm has no users). */
 void ptpage_free_now(struct page *table);
 
+/* vm.ptl as in force: `split` is left out below a number of CPUs. Constant after boot. */
+extern int ptl_policy;
+
 /*
  * The lock of a table's entries, by vm.ptl: decided here alone. Level 1 and 2
  * have their own; with the older policies some or all share mm->ptl.
  */
-spinlock_t *ptpage_lockptr(struct mm *mm, struct page *table);
+static inline spinlock_t *ptpage_lockptr(struct mm *mm, struct page *table)
+{
+	if (likely(ptl_policy == PTL_SPLIT) || (ptl_policy == PTL_PTE && table->level == 1))
+		return &table->pt.lock;
+	return &mm->ptl;
+}
 
 /* Take it; returns the lock that was taken, to be released by spin_unlock(). */
 static inline spinlock_t *ptpage_lock(struct mm *mm, struct page *table)

@@ -70,27 +70,28 @@ static __noinline int link_table(struct mm *mm, struct page *upper, pte_t *e, un
 
 struct page *pt_make(struct mm *mm, vaddr_t addr)
 {
-	struct page *table;
-again:
-	table = phys_to_page(mm->root);
-	for (unsigned level = 4; level > 1; level--) {
-		pte_t *slot = &entries(table)[pt_index(addr, level)];
+	pte_t *t = phys_to_virt(mm->root);
+
+	for (unsigned level = 4;; level--) {
+		pte_t *slot = &t[pt_index(addr, level)];
 		pte_t e = entry_read(slot);
 
 		if (unlikely(!pte_is_table(e))) {
-			int err = link_table(mm, table, slot, level);
+			int err = link_table(mm, virt_to_page(t), slot, level);
 
 			if (err == -2)
 				return NULL;
-			if (err == -1)
-				goto again;
 			e = entry_read(slot);
-			if (!pte_is_table(e)) /* unlinked again meanwhile */
-				goto again;
+			if (err == -1 || !pte_is_table(e)) { /* unlinked meanwhile: from the top */
+				t = phys_to_virt(mm->root);
+				level = 5;
+				continue;
+			}
 		}
-		table = entry_table(e);
+		if (level == 2)
+			return entry_table(e);
+		t = phys_to_virt(pte_phys(e));
 	}
-	return table;
 }
 
 struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t **ptl)

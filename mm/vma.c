@@ -556,14 +556,3 @@ struct area *area_merge(struct mm *mm, struct area *a)
 	absorb(mm, next, a);
 	return next;
 }
-
-u64 area_pte_bits(u32 flags)
-{
-	u64 bits = PTE_P | PTE_U | PTE_A;
-
-	if (!(flags & VM_EXEC))
-		bits |= pte_nx;
-	if ((flags & (VM_SHARED | VM_WRITE)) == (VM_SHARED | VM_WRITE))
-		bits |= PTE_W | PTE_D;
-	return bits;
-}

@@ -172,6 +172,15 @@ static inline u64 area_pgoff(const struct area *a, vaddr_t addr)
 }
 
 /* Entry bits for the permissions; with the write bit only where memory is shared. */
-u64 area_pte_bits(u32 flags);
+static inline u64 area_pte_bits(u32 flags)
+{
+	u64 bits = PTE_P | PTE_U | PTE_A;
+
+	if (!(flags & VM_EXEC))
+		bits |= pte_nx;
+	if ((flags & (VM_SHARED | VM_WRITE)) == (VM_SHARED | VM_WRITE))
+		bits |= PTE_W | PTE_D;
+	return bits;
+}
 
 #endif
