@@ -5,6 +5,7 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/tlb.h"
 #include "kernel/file.h"
+#include "kernel/ipc.h"
 #include "kernel/lock.h"
 #include "kernel/printk.h"
 #include "kernel/task.h"
@@ -187,6 +188,12 @@ void mempolicy_put(struct mempolicy *p)
 bool mempolicy_equal(const struct mempolicy *a, const struct mempolicy *b)
 {
 	return a == b;
+}
+void shm_area_opened(void *seg)
+{
+}
+void shm_area_closed(void *seg)
+{
 }
 void seq_printf(struct seq *s, const char *fmt, ...)
 {
