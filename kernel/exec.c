@@ -7,7 +7,7 @@
  *
  * Address space of the new program, from the top:
  *
- *	USER_END      strings, auxiliary vector, pointers, argc   <- stack pointer
+ *	STACK_TOP     strings, auxiliary vector, pointers, argc   <- stack pointer
  *	              stack, growing down
  *	mmap_base     the dynamic loader, if there is one; mmap
  *	0x5555_5555_4000   position-independent programs; heap behind the program
@@ -41,6 +41,7 @@ PARAM_BOOL(vm_aslr, "vm.aslr", PARAM_RUNTIME, false);
 #define PIE_BASE        0x555555554000UL
 #define SCRIPT_LINE_MAX 256 /* BINPRM_BUF_SIZE: what is looked at of "#!..." */
 #define SCRIPT_DEPTH    5
+#define STACK_TOP       (USER_END - 16 * PAGE_SIZE) /* some pages stay free for whoever tests the limit */
 #define STACK_EXTRA     (128 * KB) /* mapped below the strings from the start */
 
 #define AT_MINSIGSTKSZ_ 51
@@ -490,7 +491,7 @@ static int fill_stack(struct exec *x, vaddr_t top)
 /* The stack first: where it ends decides where mmap begins. */
 static int build_memory(struct exec *x)
 {
-	vaddr_t top = USER_END - random_pages(10);
+	vaddr_t top = STACK_TOP - random_pages(10);
 	u64 size = x->args.bytes + x->envs.bytes + x->execfn.bytes + pointer_bytes(x) + STACK_EXTRA;
 	int err;
 

@@ -34,11 +34,18 @@ struct pid_entry {
 	u32 uses;
 };
 
-#define CHUNK_ENTRIES (PAGE_SIZE / sizeof(struct pid_entry))
+#define CHUNK_ENTRIES ((PAGE_SIZE - 32) / sizeof(struct pid_entry))
 #define CHUNKS        DIV_UP(PID_MAX, CHUNK_ENTRIES)
 
+struct pid_chunk {
+	struct rcu_head rcu;
+	u32 used; /* numbers in use; tree lock */
+	struct pid_entry entries[CHUNK_ENTRIES];
+};
+static_assert(sizeof(struct pid_chunk) <= PAGE_SIZE, "one page");
+
 static spinlock_t tree_spin;
-static struct pid_entry *chunks[CHUNKS]; /* RCU; only ever set */
+static struct pid_chunk *chunks[CHUNKS]; /* RCU; tree lock */
 static int last_pid;                     /* tree lock */
 static struct slab_cache *process_cache;
 
@@ -56,75 +63,103 @@ void tree_unlock(u64 flags)
 
 /* --- numbers ------------------------------------------------------------- */
 
+/* The chunk of a number in 1 .. PID_MAX - 1. */
+static struct pid_chunk **chunk_of(int pid)
+{
+	return &chunks[((u32)pid & (PID_MAX - 1)) / CHUNK_ENTRIES];
+}
+
 /* The entry of a number, or NULL if there is no chunk for it. */
 static struct pid_entry *entry_of(int pid)
 {
-	struct pid_entry *chunk;
+	struct pid_chunk *chunk;
 
 	if (pid <= 0 || pid >= PID_MAX)
 		return NULL;
-	chunk = rcu_dereference(chunks[(u32)pid / CHUNK_ENTRIES]);
-	return chunk ? &chunk[(u32)pid % CHUNK_ENTRIES] : NULL;
-}
-
-/* Make the chunk for a number. The page is made outside of the lock; who is second gives his back. */
-static int chunk_add(int pid)
-{
-	struct pid_entry *chunk = kpage_alloc(ALLOC_ZERO);
-	struct pid_entry **slot = &chunks[(u32)pid / CHUNK_ENTRIES], *none = NULL;
-
-	if (!chunk)
-		return -ENOMEM;
-	for (u32 i = 0; i < CHUNK_ENTRIES; i++)
-		list_init(&chunk[i].members);
-	if (!atomic_try_cmpxchg(slot, &none, chunk))
-		kpage_free(chunk);
-	return 0;
-}
-
-int pid_alloc(void)
-{
-	for (;;) {
-		struct pid_entry *e = NULL;
-		u64 flags = tree_lock();
-		int pid = last_pid, found = 0;
-
-		for (int tries = 0; tries < PID_MAX; tries++) {
-			if (++pid >= PID_MAX)
-				pid = PID_RESERVED;
-			e = entry_of(pid);
-			if (!e || e->uses == 0) {
-				found = pid;
-				break;
-			}
-		}
-		if (found && e) {
-			e->uses = 1;
-			last_pid = found;
-		}
-		tree_unlock(flags);
-		if (!found)
-			return -EAGAIN;
-		if (e)
-			return found;
-		if (chunk_add(found))
-			return -ENOMEM;
-	}
+	chunk = rcu_dereference(*chunk_of(pid));
+	return chunk ? &chunk->entries[(u32)pid % CHUNK_ENTRIES] : NULL;
 }
 
 void pid_use(int pid)
 {
 	lock_assert_held(&tree_spin);
-	entry_of(pid)->uses++;
+	if (entry_of(pid)->uses++ == 0)
+		(*chunk_of(pid))->used++;
+}
+
+static void chunk_free_rcu(struct rcu_head *head)
+{
+	kpage_free(container_of(head, struct pid_chunk, rcu));
 }
 
 void pid_unuse(int pid)
 {
 	struct pid_entry *e = entry_of(pid);
+	struct pid_chunk **slot = chunk_of(pid), *chunk = *slot;
 
 	lock_assert_held(&tree_spin);
 	ASSERT(e && e->uses > 0);
-	e->uses--;
+	if (--e->uses || --chunk->used)
+		return;
+	rcu_assign_pointer(*slot, NULL);
+	call_rcu(&chunk->rcu, chunk_free_rcu);
+}
+
+/* A chunk of free numbers, made outside of the lock. */
+static struct pid_chunk *chunk_alloc(void)
+{
+	struct pid_chunk *chunk = kpage_alloc(ALLOC_ZERO);
+
+	for (u32 i = 0; chunk && i < CHUNK_ENTRIES; i++)
+		list_init(&chunk->entries[i].members);
+	return chunk;
+}
+
+/* The first free number after the last one given; it may lie in a chunk that is not there. 0: none. */
+static int next_free(void)
+{
+	int pid = last_pid;
+
+	for (int tries = 0; tries < PID_MAX; tries++) {
+		if (++pid >= PID_MAX)
+			pid = PID_RESERVED;
+		struct pid_entry *e = entry_of(pid);
+
+		if (!e || e->uses == 0)
+			return pid;
+	}
+	return 0;
+}
+
+int pid_alloc(void)
+{
+	struct pid_chunk *fresh = NULL;
+	int pid;
+
+	for (;;) {
+		u64 flags = tree_lock();
+
+		pid = next_free();
+		if (pid && !entry_of(pid) && fresh) {
+			rcu_assign_pointer(*chunk_of(pid), fresh);
+			fresh = NULL;
+		}
+		bool ready = pid && entry_of(pid);
+
+		if (ready) {
+			pid_use(pid);
+			last_pid = pid;
+		}
+		tree_unlock(flags);
+		if (ready || !pid)
+			break;
+		fresh = chunk_alloc();
+		if (!fresh)
+			return -ENOMEM;
+	}
+	if (fresh)
+		kpage_free(fresh);
+	return pid ? pid : -EAGAIN;
 }
 
 void pid_set_task(int tid, struct task *t)

@@ -465,8 +465,8 @@ void task_notify(struct task *t, int states)
 	u64 flags;
 
 	atomic_or(&t->work, WORK_SIGNAL);
-	if (wake_task_state(t, states))
-		return;
+	/* It may have been on its way to sleep, and go on without: so look at the CPU in any case. */
+	wake_task_state(t, states);
 	flags = irq_save();
 	q = lock_queue_of(t);
 	if (q->curr == t) {

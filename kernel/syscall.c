@@ -69,7 +69,8 @@ static bool wants_restart(u64 result)
 void syscall_handle(struct regs *regs)
 {
 	struct task *t = current;
-	u64 nr = regs->vector;
+	u64 vector = regs->vector;
+	u32 nr = (u32)vector; /* the upper half of RAX means nothing, as on Linux */
 
 	t->user_regs = regs;
 	irq_enable();
@@ -77,10 +78,14 @@ void syscall_handle(struct regs *regs)
 		regs->rax = (u64)syscall_table[nr](regs->rdi, regs->rsi, regs->rdx, regs->r10,
 						   regs->r8, regs->r9);
 	else
-		regs->rax = (u64)unknown_call(nr);
+		regs->rax = (u64)unknown_call((u64)(s32)nr);
 	/* rt_sigreturn puts back registers of long ago: what is in them is not its result. */
-	if (unlikely(wants_restart(regs->rax)) && regs->vector == nr)
+	if (unlikely(wants_restart(regs->rax)) && regs->vector == vector)
 		signal_deliver_syscall(regs);
-	else if (unlikely(t->sig_restore_mask))
-		task_notify(t, 0); /* pselect, ppoll: signal_deliver() puts the mask back */
+	/*
+	 * pselect and ppoll: signal_deliver() puts the mask back. And a call that has seen a signal must
+	 * not return before it is taken, though its sender may not have come to tell this CPU yet.
+	 */
+	else if (unlikely(t->sig_wanted | t->sig_restore_mask))
+		task_notify(t, 0);
 }
