@@ -48,14 +48,14 @@ static void spin_worker(struct member *m)
 	struct spin_test *t = m->arg;
 	u64 rounds = 0;
 
-	while (clock_ns() < t->until) {
+	do {
 		for (int i = 0; i < 20; i++, rounds++) {
 			if (!lock_kind_try(&t->lock, t->kind))
 				lock_kind_wait(&t->lock, t->kind, false, 0);
 			enter_and_leave(&t->g);
 			lock_kind_release(&t->lock, t->kind);
 		}
-	}
+	} while (clock_ns() < t->until);
 	atomic_add(&t->g.rounds, rounds);
 }
 
@@ -136,7 +136,7 @@ static void nest_worker(struct member *m)
 
 	timer_init(&timer, nest_handler);
 	timer_arm(&timer, clock_ns() + 50000);
-	while (clock_ns() < t->until) {
+	do {
 		spin_lock(&t->plain);
 		enter_and_leave(&t->plain_g);
 		spin_unlock(&t->plain);
@@ -148,7 +148,7 @@ static void nest_worker(struct member *m)
 			t->irq_g.rounds++;
 			spin_unlock_irqrestore(&t->irq, flags);
 		}
-	}
+	} while (clock_ns() < t->until || !READ_ONCE(t->irq_g.rounds));
 	timer_cancel(&timer);
 	atomic_add(&t->plain_g.rounds, rounds);
 }
@@ -182,7 +182,7 @@ static void mutex_worker(struct member *m)
 	struct mutex_test *t = m->arg;
 	u64 rounds = 0;
 
-	while (clock_ns() < t->until) {
+	do {
 		if (rounds % 5 == 4 && mutex_trylock(&t->mutex))
 			; /* fine, too */
 		else
@@ -198,7 +198,7 @@ static void mutex_worker(struct member *m)
 		t->inside = false;
 		mutex_unlock(&t->mutex);
 		rounds++;
-	}
+	} while (clock_ns() < t->until);
 	atomic_add(&t->g.rounds, rounds);
 }
 
