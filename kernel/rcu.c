@@ -125,8 +125,10 @@ static bool start(struct after *after)
 	struct cpumask online = cpus_online;
 
 	rcu.start_ns = clock_ns();
+	/* In this order: a CPU on its way out of report() may answer as soon as its bit is there. */
+	WRITE_ONCE(rcu.unanswered, cpumask_count(&online) + 1);
+	barrier();
 	rcu.need = online;
-	rcu.unanswered = cpumask_count(&online) + 1;
 	(void)atomic_xchg(&rcu.started, rcu.started + 1); /* need is seen before; what was unlinked, too */
 
 	for_each_cpu(cpu, &online) {
