@@ -12,7 +12,9 @@
 #   KARGS                  more kernel parameters
 #   LOG                    a file that also gets the serial output
 #   TIMEOUT                seconds; 0 for ever. Default: 0 on a terminal, else 1800
-#   ACCEL                  default tcg,thread=multi
+#   ACCEL                  default tcg,thread=multi; thread=single if the guest has more
+#                          CPUs than the host, where a CPU that spins for one that waits for its
+#                          turn on the host would spin for a long time
 #   MONITOR                path of a socket for QEMU's monitor
 #   QEMU, QEMU_ARGS        another emulator; more arguments
 #
@@ -34,7 +36,11 @@ trap 'rm -rf "$work"' EXIT
 
 printf '%s' "${CMD:+run=\"$CMD\"}${KARGS:+ $KARGS}" >"$work/cmdline"
 
-args+=(-accel "${ACCEL:-tcg,thread=multi}" -nodefaults -no-user-config -display none -no-reboot
+thread=multi
+for i in "${!args[@]}"; do
+	[ "${args[i]}" = -smp ] && [ "${args[i + 1]%%,*}" -gt "$(nproc)" ] && thread=single
+done
+args+=(-accel "${ACCEL:-tcg,thread=$thread}" -nodefaults -no-user-config -display none -no-reboot
 	-fw_cfg "name=opt/faultline/cmdline,file=$work/cmdline"
 	-device isa-debug-exit,iobase=0x501,iosize=2)
 
