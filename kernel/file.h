@@ -50,7 +50,8 @@ struct fs *fs_share(struct fs *f);
 void fs_put(struct fs *f);
 /* exit of a session's leader: its terminal is given up, the foreground group hears SIGHUP. */
 void tty_leader_exit(struct process *p);
-/* For /proc/PID/stat: device number of the controlling terminal, 0 if none, and its foreground group or -1. */
+/* For /proc/PID/stat: device number of the controlling terminal, 0 if none, and its foreground
+ * group or -1. */
 u32 tty_of_process(struct process *p, int *pgid);
 
 /* Boot. */

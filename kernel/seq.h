@@ -17,8 +17,9 @@ void seq_write(struct seq *s, const void *data, size_t n);
 
 /*
  * Register a generated file, at boot. path: "/proc/meminfo", "/sys/kernel/mm/faultline/ledger".
- * Missing directories are made. show fills the text at first read of an open file; write (may be NULL) gets a
- * NUL-terminated copy of what was written in one call and returns bytes or -errno.
+ * Missing directories are made. show fills the text at first read of an open file; write (may
+ * be NULL) gets a NUL-terminated copy of what was written in one call and returns bytes or
+ * -errno.
  */
 void pseudo_file(const char *path, void (*show)(struct seq *, void *arg),
 		 long (*write)(const char *text, size_t n, void *arg), void *arg);

@@ -91,7 +91,8 @@ int iov_load(struct user_iov *v, vaddr_t uvec, u64 count);
 void iov_free(struct user_iov *v);
 
 /* Device numbers as stat(2) shows them in 32 bits. */
-#define DEV(major, minor) ((u32)((minor) & 0xff) | (u32)(major) << 8 | ((u32)(minor) & ~0xffu) << 12)
+#define DEV(major, minor) \
+	((u32)((minor) & 0xff) | (u32)(major) << 8 | ((u32)(minor) & ~0xffu) << 12)
 #define DEV_MAJOR(dev) ((dev) >> 8 & 0xfff)
 #define DEV_MINOR(dev) (((dev) & 0xff) | ((dev) >> 12 & 0xfff00))
 
@@ -117,7 +118,8 @@ struct inode_ops {
 	struct dentry *(*lookup)(struct dentry *dir, const char *name, size_t len);
 	/* List entries from *pos on; fill() returns false when full. Called without locks. */
 	int (*readdir)(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx);
-	/* Text of a symbolic link; returns its length (cut to size) or -errno. NULL: inode->target. */
+	/* Text of a symbolic link; returns its length (cut to size) or -errno. NULL:
+	 * inode->target. */
 	long (*readlink)(struct dentry *d, char *buf, size_t size);
 	/* A link straight to an entry (/proc/PID/fd/N): a new reference, NULL with *err. */
 	struct dentry *(*jump)(struct dentry *d, int *err);
@@ -186,18 +188,19 @@ extern struct dentry *root_dentry;
 
 struct dentry *dentry_get(struct dentry *d);
 void dentry_put(struct dentry *d); /* NULL is fine */
-/* Entry not in the tree (anon: parent NULL), with one reference; takes over the caller's reference on inode
- * whatever happens. NULL: out of memory. */
+/* Entry not in the tree (anon: parent NULL), with one reference; takes over the caller's
+ * reference on inode whatever happens. NULL: out of memory. */
 struct dentry *dentry_create(struct dentry *parent, const char *name, size_t len,
 			     struct inode *inode);
 
 /* Caller holds ns_lock: find (no reference taken), put into the tree, take out. */
 struct dentry *dir_find(struct dentry *dir, const char *name, size_t len);
-void dir_insert(struct dentry *dir, struct dentry *d); /* the tree takes over the caller's reference */
+void dir_insert(struct dentry *dir, struct dentry *d); /* takes over the caller's reference */
 void dir_remove(struct dentry *d);                      /* drops the tree's reference */
 bool dir_is_ancestor(struct dentry *a, struct dentry *d); /* a == d or above it */
 
-/* Move d to be `name` in dir; both under ns_lock for writing. new_name comes from dname_create(). */
+/* Move d to be `name` in dir; both under ns_lock for writing. new_name comes from
+ * dname_create(). */
 void dir_move(struct dentry *d, struct dentry *dir, struct dname *new_name);
 struct dname *dname_create(const char *name, size_t len);
 
@@ -242,15 +245,17 @@ struct walk {
 #define WALK_EMPTY  2 /* "" stands for the start itself (AT_EMPTY_PATH) */
 
 /*
- * Begin at dirfd (AT_FDCWD, or of a directory) with a user's path, or at the root of the kernel with a
- * kernel path; go to the parent of the last component. 0 or -errno; call walk_end() only after 0.
+ * Begin at dirfd (AT_FDCWD, or of a directory) with a user's path, or at the root of the kernel
+ * with a kernel path; go to the parent of the last component. 0 or -errno; call walk_end() only
+ * after 0.
  */
 int walk_begin(struct walk *w, int dirfd, vaddr_t path);
 int walk_begin_kernel(struct walk *w, const char *path);
 void walk_end(struct walk *w);
 /* The entry of the last component, following links if asked: new reference, NULL with *err. */
 struct dentry *walk_last(struct walk *w, bool follow, int *err);
-/* The last component is the link d: go on to the parent of what it names. -errno; 1: *jump is the target. */
+/* The last component is the link d: go on to the parent of what it names. -errno; 1: *jump is
+ * the target. */
 int walk_into_link(struct walk *w, struct dentry *d, struct dentry **jump);
 
 /* Then: on to the parent of the last component, as walk_begin() does. */
@@ -307,7 +312,6 @@ struct file {
 	struct dentry *dentry;
 	const struct file_ops *ops;
 	void *data;   /* of ops */
-	bool in_epoll; /* epoll.c must be told of the end */
 	struct rcu_head rcu;
 };
 
@@ -318,7 +322,8 @@ static inline struct inode *file_inode(const struct file *f)
 
 /* Open what d names; takes over the caller's reference on d. NULL with *err. */
 struct file *dentry_open(struct dentry *d, u32 flags, int *err);
-/* An open file on an inode without a name ("anon_inode:[eventfd]"); takes over the inode's reference. */
+/* An open file on an inode without a name ("anon_inode:[eventfd]"); takes over the inode's
+ * reference. */
 struct file *anon_file(struct inode *inode, const char *name, u32 flags,
 		       const struct file_ops *ops, void *data, int *err);
 /* open(2) without a descriptor. */
@@ -370,8 +375,6 @@ struct dentry *fs_cwd(struct fs *fs);
 /* Also wait on q while polling; t may be NULL. */
 void poll_wait(struct poll_table *t, struct wait_queue *q);
 
-void epoll_forget(struct file *f); /* f is about to go */
-
 /* --- the parts -------------------------------------------------------------- */
 
 /* Send the current thread a signal: SIGPIPE, SIGXFSZ. */
@@ -380,7 +383,8 @@ long memfd_get_seals(struct file *f);
 long pipe_get_size(struct file *f);
 long pipe_set_size(struct file *f, u64 size);
 void inode_free_pipe(struct inode *inode);
-/* Descriptors for two files, their numbers stored at ufds; takes over both, undoes all on errors. */
+/* Descriptors for two files, their numbers stored at ufds; takes over both, undoes all on
+ * errors. */
 int fd_add_pair(struct file *a, struct file *b, bool cloexec, vaddr_t ufds);
 long memfd_add_seals(struct file *f, u32 seals);
 void tmpfs_init(void);

@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 
 #include "arch/x86_64/uaccess.h"
+#include "kernel/printf.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
 #include "kernel/string.h"
@@ -115,6 +116,38 @@ static long write_kmsg(struct file *f, u64 *pos, struct uio *u)
 	return (long)total;
 }
 
+/* One line of the log a read, as "priority,number,microseconds,-;text". The position is in the
+ * log. */
+static long read_kmsg(struct file *f, u64 *pos, struct uio *u)
+{
+	char line[512], *text;
+	u64 at = (u64)f->data;
+	size_t n = printk_ring_read(&at, line, sizeof(line) - 1);
+	long ret;
+	char *end;
+
+	if (!n) /* nobody wakes us for new lines, so a reader is at the end */
+		return f->flags & O_NONBLOCK ? -EAGAIN : 0;
+	line[n] = 0;
+	end = strchr(line, '\n');
+	if (end) {
+		at -= n - (size_t)(end + 1 - line);
+		end[1] = 0;
+	}
+	text = kmalloc(sizeof(line) + 32);
+	if (!text)
+		return -ENOMEM;
+	n = (size_t)ksnprintf(text, sizeof(line) + 32, "6,%lu,0,-;%s", at, line);
+	if (n > u->left)
+		ret = -EINVAL;
+	else
+		ret = uio_put(u, text, n) < n ? -EFAULT : (long)n;
+	kfree(text);
+	if (ret > 0)
+		f->data = (void *)at;
+	return ret;
+}
+
 /* --- numbers ----------------------------------------------------------------------------- */
 
 static const struct file_ops null_ops = { .read = read_nothing, .write = swallow,
@@ -125,7 +158,7 @@ static const struct file_ops full_ops = { .read = read_zeros, .write = write_ful
 					  .seek = seek_nowhere };
 static const struct file_ops random_ops = { .read = read_random, .write = swallow,
 					    .seek = seek_nowhere };
-static const struct file_ops kmsg_ops = { .read = read_nothing, .write = write_kmsg };
+static const struct file_ops kmsg_ops = { .read = read_kmsg, .write = write_kmsg };
 
 static const struct mem_device {
 	const char *name;

@@ -19,7 +19,8 @@ struct dents {
 	bool too_small;  /* not even one entry fitted */
 };
 
-/* struct linux_dirent64: ino, off, reclen, type, name. struct linux_dirent: ino, off, reclen, name, type. */
+/* struct linux_dirent64: ino, off, reclen, type, name. struct linux_dirent: ino, off, reclen,
+ * name, type. */
 #define DIRENT64_NAME 19
 #define DIRENT_NAME   18
 

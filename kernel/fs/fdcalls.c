@@ -297,7 +297,8 @@ long sys_fallocate(u64 fd, u64 mode, u64 offset, u64 len)
 	return ret;
 }
 
-/* --- sync: nothing is ever behind -------------------------------------------------------------- */
+/* --- sync: nothing is ever behind
+ * -------------------------------------------------------------- */
 
 long sys_fsync(u64 fd)
 {

@@ -1,11 +1,12 @@
 /*
  * Tables of descriptors.
  *
- * fd_get() is on the way of every read and write, so it takes no lock: under RCU it loads the table,
- * the slot, and takes a reference on the file unless the count is 0 already. Tables that were outgrown and
- * files that were closed are freed after a grace period.
+ * fd_get() is on the way of every read and write, so it takes no lock: under RCU it loads the
+ * table, the slot, and takes a reference on the file unless the count is 0 already. Tables that
+ * were outgrown and files that were closed are freed after a grace period.
  *
- * Changes take files->lock (a spinlock, nothing inside). A closed file is put after the lock is dropped.
+ * Changes take files->lock (a spinlock, nothing inside). A closed file is put after the lock is
+ * dropped.
  */
 #include "arch/x86_64/cpu.h"
 #include "kernel/process.h"

@@ -50,8 +50,6 @@ void file_put(struct file *f)
 {
 	if (!f || atomic_sub(&f->refs, 1))
 		return;
-	if (f->in_epoll)
-		epoll_forget(f);
 	locks_release(f);
 	if (f->ops->release && !(f->fmode & FMODE_PATH))
 		f->ops->release(f);
@@ -139,7 +137,8 @@ static struct dentry *open_create(struct walk *w, u32 flags, u32 mode, bool *mad
 		if (!d && *err != -ENOENT)
 			return NULL;
 		if (!d) {
-			*err = make_node(w, S_IFREG | (mode & 07777 & ~current_umask()), 0, NULL, &d);
+			*err = make_node(w, S_IFREG | (mode & 07777 & ~current_umask()), 0, NULL,
+					 &d);
 			*made = !*err;
 			if (*err == -EEXIST && !(flags & O_EXCL))
 				continue;

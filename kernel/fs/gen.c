@@ -122,7 +122,8 @@ int gen_readdir(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx)
 	for (u64 i = 0; e->name; e++, i++) {
 		if (i + 2 < *pos)
 			continue;
-		if (!fill(ctx, e->name, strlen(e->name), ino_below(dir, i), e->mode & S_IFMT, i + 3))
+		if (!fill(ctx, e->name, strlen(e->name), ino_below(dir, i), e->mode & S_IFMT,
+			  i + 3))
 			return 0;
 		*pos = i + 3;
 	}

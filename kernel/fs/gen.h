@@ -1,6 +1,7 @@
 /*
- * Directories that exist only when somebody looks: /proc/PID, /sys/devices/system/cpu/cpuN. What is in them is
- * said by tables; an entry that is looked up gets an inode that lives as long as somebody holds it.
+ * Directories that exist only when somebody looks: /proc/PID, /sys/devices/system/cpu/cpuN.
+ * What is in them is said by tables; an entry that is looked up gets an inode that lives as
+ * long as somebody holds it.
  */
 #ifndef KERNEL_FS_GEN_H
 #define KERNEL_FS_GEN_H
@@ -59,9 +60,11 @@ struct dentry *gen_lookup(struct dentry *dir, const char *name, size_t len);
 int gen_readdir(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx);
 /* "." and ".."; false if full. For readdir functions, whose own entries start at position 2. */
 bool gen_dots(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx);
-/* What the tree has in dir, at positions below `base`, where what is generated follows; false if full. */
+/* What the tree has in dir, at positions below `base`, where what is generated follows; false
+ * if full. */
 bool gen_tree_entries(struct dentry *dir, u64 *pos, u64 base, fill_fn fill, void *ctx);
-/* A decimal number without leading zeros, as names of processes and descriptors are; -1 if it is none. */
+/* A decimal number without leading zeros, as names of processes and descriptors are; -1 if it
+ * is none. */
 long parse_number(const char *name, size_t len);
 
 /* A set of numbers as "0-3,8\n" (list) or "00000000,0000010f\n" (map). */

@@ -148,8 +148,8 @@ int initramfs_unpack(const void *archive, size_t len)
 			count++;
 	}
 	if (ret < 0)
-		printk("initramfs: malformed at byte %lu of %lu: %s; %d files were read\n", reader->pos,
-		       len, reader->error, count);
+		printk("initramfs: malformed at byte %lu of %lu: %s; %d files were read\n",
+		       reader->pos, len, reader->error, count);
 	while (seen) {
 		struct seen *next = seen->next;
 

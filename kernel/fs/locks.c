@@ -1,10 +1,10 @@
 /*
  * Advisory locks: fcntl record locks, which belong to a process (its table of descriptors, as
- * long as it shares it with nobody else: F_SETLK) or to an open file (F_OFD_SETLK), and flock, which
- * belongs to an open file.
+ * long as it shares it with nobody else: F_SETLK) or to an open file (F_OFD_SETLK), and flock,
+ * which belongs to an open file.
  *
- * All locks of all files are guarded by one spinlock; they are rare. A locker that must wait sleeps on
- * one queue and looks again after each release.
+ * All locks of all files are guarded by one spinlock; they are rare. A locker that must wait
+ * sleeps on one queue and looks again after each release.
  */
 #include "arch/x86_64/uaccess.h"
 #include "kernel/process.h"
@@ -53,8 +53,9 @@ static struct file_lock *conflict(struct inode *inode, const struct file_lock *w
 }
 
 /*
- * Take [start, end] out of all that the owner has there, cutting locks in pieces. `spare` becomes
- * the second piece of one that is cut in the middle, and is then set to NULL. True if anything went.
+ * Take [start, end] out of all that the owner has there, cutting locks in pieces. `spare`
+ * becomes the second piece of one that is cut in the middle, and is then set to NULL. True if
+ * anything went.
  */
 static bool cut(struct inode *inode, const struct file_lock *range, struct file_lock **spare,
 		struct list *dead)
@@ -155,7 +156,8 @@ static bool is_free(struct inode *inode, const struct file_lock *want)
 }
 
 /*
- * A waits for B that waits for A: EDEADLK. Followed for POSIX locks only: who waits for what is kept here. locks_lock.
+ * A waits for B that waits for A: EDEADLK. Followed for POSIX locks only: who waits for what is
+ * kept here. locks_lock.
  */
 static struct list waiting = LIST_INIT(waiting);
 struct waiter {
@@ -296,7 +298,9 @@ long fcntl_lock(struct file *f, u32 cmd, vaddr_t ulock)
 		return apply(file_inode(f), &want, true);
 	if (!(f->fmode & (want.exclusive ? FMODE_WRITE : FMODE_READ)))
 		return -EBADF;
-	return wait ? apply_waiting(file_inode(f), &want, !ofd) : apply(file_inode(f), &want, false);
+	if (wait)
+		return apply_waiting(file_inode(f), &want, !ofd);
+	return apply(file_inode(f), &want, false);
 }
 
 /* --- flock -------------------------------------------------------------------------- */

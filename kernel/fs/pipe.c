@@ -372,7 +372,9 @@ static long pipe_ioctl(struct file *f, u32 cmd, u64 arg)
 
 struct pipe *file_pipe(struct file *f)
 {
-	return S_ISFIFO(file_inode(f)->mode) && !(f->fmode & FMODE_PATH) ? file_inode(f)->pipe : NULL;
+	if (!S_ISFIFO(file_inode(f)->mode) || (f->fmode & FMODE_PATH))
+		return NULL;
+	return file_inode(f)->pipe;
 }
 
 long pipe_get_size(struct file *f)
@@ -521,7 +523,8 @@ void inode_free_pipe(struct inode *inode)
 	pipe_destroy(inode);
 }
 
-/* --- pipe(2) ------------------------------------------------------------------------------------ */
+/* --- pipe(2)
+ * ------------------------------------------------------------------------------------ */
 
 static struct volume vol_pipe = { .type = "pipefs", .where = "", .dev = 0xd, .magic = 0x50495045 };
 
@@ -549,15 +552,17 @@ static int create_ends(struct file *end[2], u32 flags)
 			   &err);
 	end[1] = NULL;
 	if (end[0])
-		end[1] = anon_file(inode_get(inode), name, O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)),
-				   &pipe_ops, NULL, &err);
+		end[1] = anon_file(inode_get(inode), name,
+				   O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)), &pipe_ops, NULL,
+				   &err);
 	if (!end[1])
 		file_put(end[0]);
 	inode_put(inode);
 	return end[1] ? 0 : err;
 }
 
-/* Give two files descriptors and write their numbers to the user; takes over both, undoes all on errors. */
+/* Give two files descriptors and write their numbers to the user; takes over both, undoes all
+ * on errors. */
 int fd_add_pair(struct file *a, struct file *b, bool cloexec, vaddr_t ufds)
 {
 	int fds[2], err;

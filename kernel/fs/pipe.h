@@ -20,8 +20,8 @@ struct pipe_buf {
 };
 
 /*
- * lock guards everything, and is never held while user memory is touched. Only whoever
- * holds reading (a mutex, which no page fault takes) moves tail and what lies there, so a reader may
+ * lock guards everything, and is never held while user memory is touched. Only whoever holds
+ * reading (a mutex, which no page fault takes) moves tail and what lies there, so a reader may
  * copy to the user from the first buffer and take it away afterwards: nothing is lost when the
  * copy fails. Wake-ups happen outside lock.
  */
@@ -43,10 +43,12 @@ struct pipe *file_pipe(struct file *f); /* NULL if it is not one */
 
 /*
  * Append the buffer, waiting for room unless nonblock. 0: the page is the pipe's now (own pages
- * may have been copied and freed instead); else -EAGAIN, -EPIPE (SIGPIPE was sent), -ERESTARTSYS and it is still the caller's.
+ * may have been copied and freed instead); else -EAGAIN, -EPIPE (SIGPIPE was sent),
+ * -ERESTARTSYS and it is still the caller's.
  */
 int pipe_push(struct pipe *p, struct pipe_buf *buf, bool nonblock);
-/* Wait until there is something to read: 1; 0: no writers; -EAGAIN, -ERESTARTSYS. reading must not be held. */
+/* Wait until there is something to read: 1; 0: no writers; -EAGAIN, -ERESTARTSYS. reading must
+ * not be held. */
 int pipe_wait_readable(struct pipe *p, bool nonblock);
 /* Copy of the i-th filled buffer; false if there are not so many. */
 bool pipe_peek(struct pipe *p, u32 i, struct pipe_buf *buf);

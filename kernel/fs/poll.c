@@ -5,8 +5,6 @@
  * wake-up from then on is not lost), then looks at each once more, then sleeps. It
  * holds a reference on every file while it is on its queue.
  */
-#include "kernel/fs/poll.h"
-
 #include <linux/poll.h>
 #include <linux/time.h>
 
@@ -16,11 +14,37 @@
 #include "kernel/signal.h"
 #include "kernel/string.h"
 #include "kernel/syscall.h"
+#include "kernel/vfs.h"
 #include "mm/slab.h"
 
 /* --- the table --------------------------------------------------------------------- */
 
-void poll_begin(struct poll_table *t)
+struct poll_slot {
+	struct wait_queue *queue;
+	struct wait_entry entry;
+};
+
+struct poll_block {
+	struct poll_block *next;
+	struct poll_slot slot[40];
+};
+
+#define POLL_FIRST 8
+
+/*
+ * Where one sleeper waits. The files must be held by the caller until poll_end(), because the
+ * queues are theirs.
+ */
+struct poll_table {
+	bool armed;    /* poll_wait() registers */
+	int error;     /* -ENOMEM */
+	u32 nr;
+	struct poll_slot first[POLL_FIRST];
+	struct poll_block *blocks;
+};
+
+/* The next look at each file registers. */
+static void poll_begin(struct poll_table *t)
 {
 	t->armed = true;
 	t->error = 0;
@@ -63,13 +87,15 @@ void poll_wait(struct poll_table *t, struct wait_queue *q)
 	wait_prepare(q, &s->entry, TASK_INTERRUPTIBLE);
 }
 
-void poll_end(struct poll_table *t)
+/* Off all queues. */
+static void poll_end(struct poll_table *t)
 {
-	u32 in_block;
+	u32 in_block = 0;
 
 	for (u32 i = 0; i < MIN(t->nr, POLL_FIRST); i++)
 		wait_finish(t->first[i].queue, &t->first[i].entry);
-	in_block = t->nr > POLL_FIRST ? (t->nr - POLL_FIRST - 1) % ARRAY_SIZE(t->blocks->slot) + 1 : 0;
+	if (t->nr > POLL_FIRST) /* how many of the newest block */
+		in_block = (t->nr - POLL_FIRST - 1) % ARRAY_SIZE(t->blocks->slot) + 1;
 	while (t->blocks) {
 		struct poll_block *b = t->blocks;
 
@@ -83,7 +109,8 @@ void poll_end(struct poll_table *t)
 	set_current_state(TASK_RUNNING);
 }
 
-int poll_sleep(struct poll_table *t, u64 deadline)
+/* Sleep until woken. 0; -EINTR; -ETIMEDOUT when deadline (monotonic ns, 0 = none) has passed. */
+static int poll_sleep(struct poll_table *t, u64 deadline)
 {
 	t->armed = false;
 	if (signal_pending(current))
@@ -93,7 +120,8 @@ int poll_sleep(struct poll_table *t, u64 deadline)
 	return signal_pending(current) ? -EINTR : 0;
 }
 
-u32 file_poll(struct file *f, u32 want, struct poll_table *t)
+/* Events of f: of those in want, and POLLERR, POLLHUP. */
+static u32 file_poll(struct file *f, u32 want, struct poll_table *t)
 {
 	u32 events = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
@@ -129,7 +157,8 @@ static u32 look(struct watch *w, u32 n, struct poll_table *t)
 }
 
 /*
- * Wait until one of n is ready. deadline: monotonic ns; 0: for ever; 1: only look. Number ready or -errno.
+ * Wait until one of n is ready. deadline: monotonic ns; 0: for ever; 1: only look. Number ready
+ * or -errno.
  */
 static long wait_for(struct watch *w, u32 n, u64 deadline)
 {
@@ -273,7 +302,8 @@ static int get_deadline(vaddr_t uts, u64 *deadline)
 	return 0;
 }
 
-/* The time that is left goes back to the user, as Linux does it; failing to store it is no error. */
+/* The time that is left goes back to the user, as Linux does it; failing to store it is no
+ * error. */
 static void put_left(vaddr_t uts, u64 deadline, bool micro)
 {
 	u64 now = clock_ns(), left = deadline > now ? deadline - now : 0;
@@ -303,7 +333,8 @@ long sys_ppoll(u64 ufds, u64 n, u64 uts, u64 umask, u64 size)
 	return ret == -EINTR ? -ERESTARTNOHAND : ret;
 }
 
-/* --- select ------------------------------------------------------------------------------------ */
+/* --- select
+ * ------------------------------------------------------------------------------------ */
 
 #define SET_IN  (POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR)
 #define SET_OUT (POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR)

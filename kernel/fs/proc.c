@@ -61,8 +61,8 @@ static void show_loadavg(struct seq *s, void *arg)
 
 static void cpu_line(struct seq *s, const char *name, const u64 t[4])
 {
-	seq_printf(s, "%s %lu %lu %lu %lu 0 0 0 0 0 0\n", name, t[0] / TICK, t[1] / TICK, t[2] / TICK,
-		   t[3] / TICK);
+	seq_printf(s, "%s %lu %lu %lu %lu 0 0 0 0 0 0\n", name, t[0] / TICK, t[1] / TICK,
+		   t[2] / TICK, t[3] / TICK);
 }
 
 static void show_stat(struct seq *s, void *arg)
@@ -83,8 +83,8 @@ static void show_stat(struct seq *s, void *arg)
 		cpu_line(s, name, t);
 	}
 	count_threads(&last);
-	seq_printf(s, "intr 0\nctxt %lu\nbtime %lu\nprocesses %d\nprocs_running %u\nprocs_blocked 0\n"
-		      "softirq 0 0 0 0 0 0 0 0 0 0 0\n",
+	seq_printf(s, "intr 0\nctxt %lu\nbtime %lu\nprocesses %d\nprocs_running %u\n"
+		      "procs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n",
 		   sched_switches(), clock_realtime_offset() / NS, last, sched_nr_running());
 }
 
@@ -256,7 +256,8 @@ static void add_params(void)
 			continue;
 		str_copy(at, p->name, sizeof(path) - 10);
 		*strchr(at, '.') = '/';
-		pseudo_file(path, show_param, p->flags & PARAM_RUNTIME ? write_param : NULL, (void *)p);
+		pseudo_file(path, show_param, p->flags & PARAM_RUNTIME ? write_param : NULL,
+			    (void *)p);
 	}
 }
 
@@ -351,7 +352,8 @@ static long write_hostname(const char *text, size_t n, void *arg)
 static void add_sys(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
-		pseudo_file(knobs[i].path, show_knob, knobs[i].writable ? write_knob : NULL, &knobs[i]);
+		pseudo_file(knobs[i].path, show_knob, knobs[i].writable ? write_knob : NULL,
+			    &knobs[i]);
 	pseudo_file("/proc/sys/kernel/ostype", show_name, NULL, "Linux");
 	pseudo_file("/proc/sys/kernel/osrelease", show_name, NULL, UTS_RELEASE);
 	pseudo_file("/proc/sys/kernel/version", show_name, NULL, UTS_VERSION);

@@ -7,7 +7,7 @@
  * has been waited for nothing is found in it any more.
  */
 #include "arch/x86_64/paging.h"
-#include "kernel/fs/gen.h"
+#include "kernel/fs/procpid.h"
 #include "kernel/printf.h"
 #include "kernel/process.h"
 #include "kernel/string.h"
@@ -51,7 +51,7 @@ static struct mm *node_mm(const struct gen_node *n)
 	return mm;
 }
 
-static struct files *node_files(const struct gen_node *n)
+struct files *node_files(const struct gen_node *n)
 {
 	struct task *t = node_task(n);
 	struct files *files;
@@ -95,8 +95,8 @@ static void show_statm(struct seq *s, void *arg)
 }
 
 /*
- * /proc/PID/mem: the position is the address. Through a kernel page, because the other side's memory and the
- * caller's may both fault.
+ * /proc/PID/mem: the position is the address. Through a kernel page, because the other side's
+ * memory and the caller's may both fault.
  */
 static long mem_rw(struct file *f, u64 *pos, struct uio *u, bool write)
 {
@@ -207,7 +207,8 @@ static const struct file_ops pagemap_fops = {
 	.seek = mem_seek,
 };
 
-/* --- the process -------------------------------------------------------------------------------- */
+/* --- the process
+ * -------------------------------------------------------------------------------- */
 
 #define SHOW_TASK(name, fn)                                                                        \
 	static void name(struct seq *s, void *arg)                                                 \
@@ -328,7 +329,8 @@ static void show_mounts(struct seq *s, void *arg)
 	static const struct volume *const all[] = { &vol_root, &vol_dev, &vol_proc, &vol_sys };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		seq_printf(s, "%s %s %s rw,relatime 0 0\n", all[i]->type, all[i]->where, all[i]->type);
+		seq_printf(s, "%s %s %s rw,relatime 0 0\n", all[i]->type, all[i]->where,
+			   all[i]->type);
 }
 
 static void show_mountinfo(struct seq *s, void *arg)
@@ -337,8 +339,8 @@ static void show_mountinfo(struct seq *s, void *arg)
 
 	for (u32 i = 0; i < ARRAY_SIZE(all); i++)
 		seq_printf(s, "%u %u %u:%u / %s rw,relatime - %s %s rw\n", i + 1, i ? 1 : 0,
-			   DEV_MAJOR(all[i]->dev), DEV_MINOR(all[i]->dev), all[i]->where, all[i]->type,
-			   all[i]->type);
+			   DEV_MAJOR(all[i]->dev), DEV_MINOR(all[i]->dev), all[i]->where,
+			   all[i]->type, all[i]->type);
 }
 
 static void show_schedstat(struct seq *s, void *arg)
@@ -351,33 +353,7 @@ static void show_schedstat(struct seq *s, void *arg)
 	task_put(t);
 }
 
-/* --- links ---------------------------------------------------------------------------------------- */
-
-/* The path of what a link jumps to, as the reader sees it. */
-static long read_jump(struct dentry *d, char *buf, size_t size)
-{
-	int err = 0;
-	struct dentry *target = dentry_node(d)->entry->jump(d, &err);
-	struct dentry *root;
-	char *page, *start;
-	long n = -ENOMEM;
-
-	if (!target)
-		return err;
-	page = kpage_alloc(0);
-	root = fs_root(current->fs);
-	start = page ? dentry_path(target, root, page, PAGE_SIZE) : NULL;
-	if (start) {
-		n = (long)MIN((size_t)(page + PAGE_SIZE - 1 - start), size);
-		memcpy(buf, start, (size_t)n);
-	} else if (page) {
-		n = -ENAMETOOLONG;
-	}
-	kpage_free(page);
-	dentry_put(root);
-	dentry_put(target);
-	return n;
-}
+/* --- links ------------------------------------------------------------------------- */
 
 static struct dentry *jump_place(struct dentry *d, bool root, int *err)
 {
@@ -421,131 +397,14 @@ static struct dentry *jump_exe(struct dentry *d, int *err)
 	return target;
 }
 
-/* --- fd/ and fdinfo/ ----------------------------------------------------------------------------------- */
-
-static struct file *node_file(const struct gen_node *n)
-{
-	struct files *files = node_files(n);
-	struct file *f = NULL;
-
-	if (files) {
-		f = files_get(files, (int)n->id);
-		files_put(files);
-	}
-	return f;
-}
-
-static struct dentry *jump_fd(struct dentry *d, int *err)
-{
-	struct file *f = node_file(dentry_node(d));
-	struct dentry *target;
-
-	*err = -ENOENT;
-	if (!f)
-		return NULL;
-	target = dentry_get(f->dentry);
-	file_put(f);
-	return target;
-}
-
-static void show_fdinfo(struct seq *s, void *arg)
-{
-	struct gen_node *n = arg;
-	struct files *files = node_files(n);
-	struct file *f = files ? files_get(files, (int)n->id) : NULL;
-
-	if (f) {
-		u32 flags = f->flags | (files_cloexec(files, (int)n->id) ? O_CLOEXEC : 0);
-
-		seq_printf(s, "pos:\t%ld\nflags:\t0%o\nmnt_id:\t1\nino:\t%lu\n", (long)f->pos, flags,
-			   file_ino(f));
-		file_put(f);
-	}
-	files_put(files);
-}
-
-static const struct gen_entry fd_link = { "", S_IFLNK | 0700, .readlink = read_jump, .jump = jump_fd };
-static const struct gen_entry fdinfo_file = { "", S_IFREG | 0444, .show = show_fdinfo };
-
-static struct dentry *fd_find(struct dentry *dir, const char *name, size_t len,
-			      const struct gen_entry *e)
-{
-	struct gen_node like = *dentry_node(dir);
-	struct dentry *d;
-	struct file *f;
-	long fd = parse_number(name, len);
-
-	if (fd < 0)
-		return NULL;
-	like.id = (u64)fd;
-	f = node_file(&like);
-	if (!f)
-		return NULL;
-	d = gen_dentry(dir, name, len, e, &like, dir->inode->ino * 64 + (u64)fd + 1);
-	if (d && S_ISLNK(e->mode))
-		d->inode->mode = S_IFLNK | 0100 | (f->fmode & FMODE_READ ? 0400 : 0) |
-				 (f->fmode & FMODE_WRITE ? 0200 : 0);
-	file_put(f);
-	return d;
-}
-
-static struct dentry *fd_lookup(struct dentry *dir, const char *name, size_t len)
-{
-	return fd_find(dir, name, len, &fd_link);
-}
-
-static struct dentry *fdinfo_lookup(struct dentry *dir, const char *name, size_t len)
-{
-	return fd_find(dir, name, len, &fdinfo_file);
-}
-
-static bool fill_number(fill_fn fill, void *ctx, u64 number, u64 ino, u32 type, u64 next)
-{
-	char name[24];
-	int len = ksnprintf(name, sizeof(name), "%lu", number);
-
-	return fill(ctx, name, (size_t)len, ino, type, next);
-}
-
-static int fd_list(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx, u32 type)
-{
-	struct files *files;
-
-	if (!gen_dots(dir, pos, fill, ctx))
-		return 0;
-	files = node_files(dentry_node(dir));
-	if (!files)
-		return 0;
-	for (int fd = (int)(*pos - 2); (fd = files_next(files, fd)) >= 0; fd++) {
-		if (!fill_number(fill, ctx, (u64)fd, dir->inode->ino * 64 + (u64)fd + 1, type,
-				 (u64)fd + 3))
-			break;
-		*pos = (u64)fd + 3;
-	}
-	files_put(files);
-	return 0;
-}
-
-static int fd_readdir(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx)
-{
-	return fd_list(dir, pos, fill, ctx, S_IFLNK);
-}
-
-static int fdinfo_readdir(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx)
-{
-	return fd_list(dir, pos, fill, ctx, S_IFREG);
-}
-
-static const struct inode_ops fd_ops = { .lookup = fd_lookup, .readdir = fd_readdir };
-static const struct inode_ops fdinfo_ops = { .lookup = fdinfo_lookup, .readdir = fdinfo_readdir };
-
-/* --- the tables ------------------------------------------------------------------------------------------ */
+/* --- the tables
+ * ------------------------------------------------------------------------------------------ */
 
 static const struct inode_ops task_ops;
 
 #define COMMON_ENTRIES                                                                             \
-	{ "fd", S_IFDIR | 0500, .ops = &fd_ops },                                                  \
-	{ "fdinfo", S_IFDIR | 0555, .ops = &fdinfo_ops },                                          \
+	{ "fd", S_IFDIR | 0500, .ops = &procfd_ops },                                                  \
+	{ "fdinfo", S_IFDIR | 0555, .ops = &procfdinfo_ops },                                          \
 	{ "environ", S_IFREG | 0400, .show = show_environ },                                       \
 	{ "auxv", S_IFREG | 0400, .show = show_auxv },                                             \
 	{ "status", S_IFREG | 0444, .show = show_status },                                         \
@@ -627,7 +486,8 @@ static int task_readdir(struct dentry *dir, u64 *pos, fill_fn fill, void *ctx)
 
 static const struct inode_ops task_ops = { .lookup = task_lookup, .readdir = task_readdir };
 
-/* --- /proc itself ---------------------------------------------------------------------------------------- */
+/* --- /proc itself
+ * ---------------------------------------------------------------------------------------- */
 
 static struct dentry *root_lookup(struct dentry *dir, const char *name, size_t len)
 {
@@ -683,15 +543,14 @@ static long read_self(struct dentry *d, char *buf, size_t size)
 {
 	if (!current->process)
 		return -ENOENT;
-	return (long)MIN((size_t)ksnprintf(buf, size, "%d", current->process->pid), size);
+	return kscnprintf(buf, size, "%d", current->process->pid);
 }
 
 static long read_thread_self(struct dentry *d, char *buf, size_t size)
 {
 	if (!current->process)
 		return -ENOENT;
-	return (long)MIN((size_t)ksnprintf(buf, size, "%d/task/%d", current->process->pid, current->tid),
-			 size);
+	return kscnprintf(buf, size, "%d/task/%d", current->process->pid, current->tid);
 }
 
 static const struct inode_ops self_ops = { .readlink = read_self };

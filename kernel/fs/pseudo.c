@@ -157,8 +157,8 @@ void pseudo_file(const char *path, void (*show)(struct seq *, void *arg),
 		return;
 	}
 	p = kmalloc(sizeof(*p));
-	inode = inode_create(volume_of(path), S_IFREG | (show ? 0444 : 0) | (write ? 0200 : 0), NULL,
-			     &pseudo_fops);
+	inode = inode_create(volume_of(path), S_IFREG | (show ? 0444 : 0) | (write ? 0200 : 0),
+			     NULL, &pseudo_fops);
 	if (!p || !inode)
 		panic("no memory for %s", path);
 	*p = (struct pseudo){ show, write, arg };

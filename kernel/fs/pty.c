@@ -1,9 +1,9 @@
 /*
- * Pseudo-terminals: opening /dev/ptmx makes a terminal whose other side is that open file (the master);
- * programs open it as /dev/pts/N (the slave).
+ * Pseudo-terminals: opening /dev/ptmx makes a terminal whose other side is that open file (the
+ * master); programs open it as /dev/pts/N (the slave).
  *
- * A pty lives while one of its sides is open. Table and counts are guarded by pty_lock (a mutex); the bytes
- * on the way to the master by the tty's lock.
+ * A pty lives while one of its sides is open. Table and counts are guarded by pty_lock (a
+ * mutex); the bytes on the way to the master by the tty's lock.
  */
 #include "kernel/fs/tty.h"
 

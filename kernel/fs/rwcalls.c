@@ -274,7 +274,9 @@ long sys_copy_file_range(u64 in_fd, u64 uin, u64 out_fd, u64 uout, u64 len, u64 
 	if (file_inode(in) == file_inode(out) && in_pos < out_pos + n && out_pos < in_pos + n)
 		goto out;
 	ret = copy_between(in, uin ? &in_pos : NULL, out, uout ? &out_pos : NULL, n);
-	if (ret > 0 && ((uin && put_user_u64(uin, in_pos)) || (uout && put_user_u64(uout, out_pos))))
+	if (ret > 0 && uin && put_user_u64(uin, in_pos))
+		ret = -EFAULT;
+	if (ret > 0 && uout && put_user_u64(uout, out_pos))
 		ret = -EFAULT;
 out:
 	file_put(in);

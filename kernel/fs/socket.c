@@ -1,11 +1,11 @@
 /*
- * AF_UNIX sockets as socketpair(2) makes them: two ends, each with a queue of messages that
- * the other has sent. A stream is a queue whose messages' borders are not seen.
- * There are no addresses: connect(2) finds nobody.
+ * AF_UNIX sockets as socketpair(2) makes them: two ends, each with a queue of messages that the
+ * other has sent. A stream is a queue whose messages' borders are not seen. There are no
+ * addresses: connect(2) finds nobody.
  *
  * Locks: each end's lock guards its queue and is not held while user memory is touched;
- * `reading` (a mutex) keeps readers apart, so that one may copy from the first message and take it away
- * afterwards. An end lives until both it and its peer have let go.
+ * `reading` (a mutex) keeps readers apart, so that one may copy from the first message and take
+ * it away afterwards. An end lives until both it and its peer have let go.
  */
 #include <asm/ioctls.h>
 #include <asm/signal.h>

@@ -249,7 +249,8 @@ static long file_to_pipe(struct file *in, u64 *pos, struct pipe *out, u64 len, b
 	return total ? total : ret;
 }
 
-/* --- pipe to file ------------------------------------------------------------------------------ */
+/* --- pipe to file
+ * ------------------------------------------------------------------------------ */
 
 static long pipe_to_file(struct pipe *in, struct file *out, u64 *pos, u64 len, bool nonblock)
 {
@@ -281,7 +282,8 @@ static long pipe_to_file(struct pipe *in, struct file *out, u64 *pos, u64 len, b
 	return total ? total : ret;
 }
 
-/* --- splice(2) ------------------------------------------------------------------------------------ */
+/* --- splice(2)
+ * ------------------------------------------------------------------------------------ */
 
 /* The user's offset, or the file's own position with its lock held. -errno, or 0. */
 static long begin_pos(struct file *f, vaddr_t uoff, u64 *own, u64 **pos)

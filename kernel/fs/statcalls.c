@@ -405,8 +405,9 @@ long sys_readlinkat(u64 dirfd, u64 path, u64 ubuf, u64 size)
 		return first ? -EINVAL : -ENOENT;
 	}
 	buf = kpage_alloc(0);
-	n = buf ? inode_readlink(d, buf, MIN(size, PATH_MAX)) : -ENOMEM;
+	n = buf ? inode_readlink(d, buf, PATH_MAX) : -ENOMEM;
 	dentry_put(d);
+	n = MIN(n, (s32)size);
 	if (n > 0 && copy_to_user(ubuf, buf, (size_t)n))
 		n = -EFAULT;
 	kpage_free(buf);
@@ -418,7 +419,8 @@ long sys_readlink(u64 path, u64 buf, u64 size)
 	return sys_readlinkat((u64)AT_FDCWD, path, buf, size);
 }
 
-/* --- file systems -------------------------------------------------------------------------------- */
+/* --- file systems
+ * -------------------------------------------------------------------------------- */
 
 static long put_statfs(const struct volume *vol, vaddr_t ubuf)
 {

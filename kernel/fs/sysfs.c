@@ -296,7 +296,8 @@ static struct dentry *cpu_lookup(struct dentry *dir, const char *name, size_t le
 		return gen_dentry(dir, name, len, &node_link, n, dir->inode->ino * 64 + 60);
 	for (u64 i = 0; cpu_table[i].name; i++) {
 		if (strlen(cpu_table[i].name) == len && !memcmp(cpu_table[i].name, name, len))
-			return gen_dentry(dir, name, len, &cpu_table[i], n, dir->inode->ino * 64 + i + 1);
+			return gen_dentry(dir, name, len, &cpu_table[i], n,
+					  dir->inode->ino * 64 + i + 1);
 	}
 	return NULL;
 }
@@ -369,7 +370,8 @@ void sysfs_init(void)
 	pseudo_file("/sys/devices/system/cpu/possible", show_possible_cpus, NULL, NULL);
 	pseudo_file("/sys/devices/system/cpu/offline", show_empty, NULL, NULL);
 	pseudo_file("/sys/devices/system/cpu/isolated", show_empty, NULL, NULL);
-	pseudo_file("/sys/devices/system/cpu/kernel_max", show_number, NULL, (void *)(MAX_CPUS - 1UL));
+	pseudo_file("/sys/devices/system/cpu/kernel_max", show_number, NULL,
+		    (void *)(MAX_CPUS - 1UL));
 	gen_extend("/sys/devices/system/cpu", &cpus_ops);
 	pseudo_file("/sys/devices/system/node/possible", show_all_nodes, NULL, NULL);
 	pseudo_file("/sys/devices/system/node/online", show_all_nodes, NULL, NULL);

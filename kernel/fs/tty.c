@@ -30,7 +30,8 @@ static const struct termios default_termios = {
 	.c_oflag = OPOST | ONLCR,
 	.c_cflag = B38400 | CS8 | CREAD | HUPCL,
 	.c_lflag = ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN,
-	/* INTR QUIT ERASE KILL EOF TIME MIN SWTC START STOP SUSP EOL REPRINT DISCARD WERASE LNEXT EOL2 */
+	/* INTR QUIT ERASE KILL EOF TIME MIN SWTC START STOP SUSP EOL REPRINT DISCARD WERASE
+	 * LNEXT EOL2 */
 	.c_cc = { 3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0 },
 };
 
@@ -129,7 +130,8 @@ static void rub_out(struct tty *t, struct echo *e, u8 c)
 		echo_raw(e, "\b \b");
 }
 
-/* --- editing ----------------------------------------------------------------------------------- */
+/* --- editing
+ * ----------------------------------------------------------------------------------- */
 
 static void erase_one(struct tty *t, struct echo *e)
 {
@@ -146,7 +148,8 @@ static void erase_one(struct tty *t, struct echo *e)
 
 static bool is_word(u8 c)
 {
-	return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c >= 128;
+	return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
+	       c >= 128;
 }
 
 static void erase_word(struct tty *t, struct echo *e)
@@ -311,7 +314,8 @@ void tty_hangup(struct tty *t)
 	wake_up_all(&t->write_wait);
 }
 
-/* --- job control ----------------------------------------------------------------------------------- */
+/* --- job control
+ * ----------------------------------------------------------------------------------- */
 
 /* A process in the background uses the terminal: 0 if it may, else it is stopped by sig. */
 static long background(struct tty *t, int sig)
@@ -475,7 +479,8 @@ static long set_foreground(struct tty *t, u64 arg)
 	return 0;
 }
 
-/* --- read ---------------------------------------------------------------------------------------------- */
+/* --- read
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool readable(struct tty *t)
 {
@@ -602,7 +607,8 @@ static long tty_read(struct file *f, u64 *pos, struct uio *u)
 	return lflag(t, ICANON) ? read_canonical(t, u, nonblock) : read_raw(t, u, nonblock);
 }
 
-/* --- write ---------------------------------------------------------------------------------------------- */
+/* --- write
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Output processing; out has room for twice n. */
 static size_t cook(struct tty *t, const char *in, size_t n, char *out)
@@ -662,7 +668,8 @@ static long tty_write(struct file *f, u64 *pos, struct uio *u)
 	return total ? total : err;
 }
 
-/* --- poll, ioctl -------------------------------------------------------------------------------------------- */
+/* --- poll, ioctl
+ * -------------------------------------------------------------------------------------------- */
 
 static u32 tty_poll(struct file *f, struct poll_table *p)
 {

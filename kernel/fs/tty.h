@@ -23,7 +23,8 @@ struct tty_winsize {
  */
 struct tty {
 	u32 rdev;
-	void (*output)(struct tty *t, const char *text, size_t len); /* processed bytes; task context */
+	/* To the screen: processed bytes. Task context. */
+	void (*output)(struct tty *t, const char *text, size_t len);
 	bool (*output_room)(struct tty *t); /* NULL: always */
 	void *data;
 
@@ -33,8 +34,9 @@ struct tty {
 	int pgid, sid; /* foreground group, session; 0: none */
 	bool hung_up;  /* the other side is gone: reads end, writes fail */
 
-	/* Input: free-running positions in buf; [tail, ready) may be read, [ready, head) is the line
-	 * being edited. mark: a line ends with this byte; eof: and the byte itself is not data. */
+	/* Input: free-running positions in buf; [tail, ready) may be read, [ready, head) is the
+	 * line being edited. mark: a line ends with this byte; eof: and the byte itself is not
+	 * data. */
 	u8 buf[TTY_BUF];
 	u64 mark[TTY_BUF / 64], eof[TTY_BUF / 64];
 	u32 head, ready, tail;

@@ -2,12 +2,12 @@
  * From a path to an entry.
  *
  * A walk keeps its place in w->dir (a reference) and what is left of the path in w->pos. A
- * symbolic link puts its text in place of the path; what was left of that waits on a stack. The walk
- * stops in front of the last component of all, because open, mkdir, rename, ... differ in what
- * they do with it.
+ * symbolic link puts its text in place of the path; what was left of that waits on a stack. The
+ * walk stops in front of the last component of all, because open, mkdir, rename, ... differ in
+ * what they do with it.
  *
- * No lock is held between components; each lookup in a directory of the tree
- * reads ns_lock, those in /proc/PID take what they need.
+ * No lock is held between components; each lookup in a directory of the tree reads ns_lock,
+ * those in /proc/PID take what they need.
  */
 #include "arch/x86_64/uaccess.h"
 #include "kernel/printk.h"
