@@ -6,6 +6,7 @@
 #include "mm/stats.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/tlb.h"
 #include "kernel/printf.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
@@ -103,6 +104,7 @@ static const char *const event_name[NR_STATS] = {
 static void show_vmstat(struct seq *s, void *arg)
 {
 	struct usage_sum u;
+	u64 shootdowns = 0, ipis = 0, flushes = 0;
 
 	sum_all(&u);
 	seq_printf(s, "nr_free_pages %lu\n", (unsigned long)frames_free(NO_NODE));
@@ -116,6 +118,13 @@ static void show_vmstat(struct seq *s, void *arg)
 	for (int e = 0; e < NR_STATS; e++)
 		if (event_name[e])
 			seq_printf(s, "%s %lu\n", event_name[e], (unsigned long)stat_sum(e));
+	for_each_cpu(cpu, &cpus_online) {
+		shootdowns += READ_ONCE(per_cpu(tlb_shootdowns, cpu));
+		ipis += READ_ONCE(per_cpu(tlb_ipis_sent, cpu));
+		flushes += READ_ONCE(per_cpu(tlb_flushes, cpu));
+	}
+	seq_printf(s, "nr_tlb_remote_flush %lu\ntlb_ipis %lu\ntlb_flushes %lu\n",
+		   (unsigned long)shootdowns, (unsigned long)ipis, (unsigned long)flushes);
 }
 
 static void show_buddyinfo(struct seq *s, void *arg)

@@ -48,6 +48,7 @@ static DEFINE_PER_CPU(struct tlb_request, tlb_request) __cacheline;
 /* Who wants something from this CPU; atomic. */
 static DEFINE_PER_CPU(struct cpumask, tlb_wanted) __cacheline;
 
+DEFINE_PER_CPU(u64, tlb_shootdowns);
 DEFINE_PER_CPU(u64, tlb_ipis_sent);
 DEFINE_PER_CPU(u64, tlb_flushes);
 
@@ -124,6 +125,7 @@ static void shoot(const struct cpumask *mask, struct tlb_request *r)
 		count += (u32)__builtin_popcountl(targets.bits[i]);
 	}
 	if (count) {
+		this_cpu_inc(tlb_shootdowns);
 		__atomic_store_n(&r->pending, count, __ATOMIC_SEQ_CST);
 		for (u32 i = 0; i < words; i++) {
 			for (u64 w = targets.bits[i]; w; w &= w - 1) {

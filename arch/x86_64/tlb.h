@@ -41,7 +41,8 @@ void tlb_flush_kernel(void);
 /* VEC_TLB, and whoever waits for other CPUs with interrupts off: answer requests. */
 void tlb_serve(void);
 
-DECLARE_PER_CPU(u64, tlb_ipis_sent); /* shootdown interrupts that this CPU sent */
-DECLARE_PER_CPU(u64, tlb_flushes);   /* requests of others, and its own, that it carried out */
+DECLARE_PER_CPU(u64, tlb_shootdowns); /* flushes of this CPU's that concerned others */
+DECLARE_PER_CPU(u64, tlb_ipis_sent);  /* interrupts it sent for them */
+DECLARE_PER_CPU(u64, tlb_flushes);    /* requests of others, and its own, that it carried out */
 
 #endif
