@@ -76,6 +76,11 @@ static int open_program(const char *path, struct file **out)
 		file_put(f);
 		return -EACCES;
 	}
+	err = file_deny_write(f);
+	if (err) {
+		file_put(f);
+		return err;
+	}
 	*out = f;
 	return 0;
 }

@@ -22,6 +22,9 @@ struct file *fd_get(int fd);
 /* Open a path for the kernel itself (exec, init): O_RDONLY. NULL with *err. */
 struct file *file_open(const char *path, int flags, int mode, int *err);
 
+/* exec: as long as f is open nobody may open the file for writing. 0; -ETXTBSY: somebody has. */
+int file_deny_write(struct file *f);
+
 /* What mmap of it means. */
 enum file_mmap_kind {
 	FILE_MMAP_NONE,  /* ENODEV */

@@ -148,6 +148,7 @@ struct inode {
 		};
 		void *data;              /* of whoever made it */
 	};
+	s32 writers;            /* opens for writing, or (below 0) of being executed; atomic */
 	struct pipe *pipe;      /* fifo, pipe: pipe.c */
 	struct list file_locks; /* fcntl and flock locks: locks.c */
 };
@@ -285,6 +286,8 @@ u32 current_umask(void);
 #define FMODE_SEEK  8  /* has a position; pread and pwrite work */
 #define FMODE_POS_LOCK 16 /* the position is guarded by pos_lock during read and write */
 #define FMODE_SERIAL  32 /* pread and pwrite take pos_lock too */
+#define FMODE_WRITER  64 /* counts in inode->writers */
+#define FMODE_EXEC    128 /* counts there as being executed */
 
 struct file_ops {
 	/* Called by open(); may set f->ops, f->data, f->fmode. */
@@ -322,6 +325,8 @@ static inline struct inode *file_inode(const struct file *f)
 
 /* Open what d names; takes over the caller's reference on d. NULL with *err. */
 struct file *dentry_open(struct dentry *d, u32 flags, int *err);
+/* Count f as a writer of its inode. 0; -ETXTBSY: it is being executed. */
+int file_count_writer(struct file *f);
 /* An open file on an inode without a name ("anon_inode:[eventfd]"); takes over the inode's
  * reference. */
 struct file *anon_file(struct inode *inode, const char *name, u32 flags,

@@ -236,7 +236,7 @@ long sys_truncate(u64 path, u64 size)
 	d = path_lookup(AT_FDCWD, path, WALK_FOLLOW, &err);
 	if (!d)
 		return err;
-	ret = truncate_inode(d->inode, (s64)size);
+	ret = READ_ONCE(d->inode->writers) < 0 ? -ETXTBSY : truncate_inode(d->inode, (s64)size);
 	dentry_put(d);
 	return ret;
 }

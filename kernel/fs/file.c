@@ -46,10 +46,44 @@ struct file *file_get(struct file *f)
 	return f;
 }
 
+/* Go from `count` in a direction, unless the other side is there. */
+static int count_use(struct inode *inode, s32 step)
+{
+	s32 n = READ_ONCE(inode->writers);
+
+	do {
+		if (step > 0 ? n < 0 : n > 0)
+			return -ETXTBSY;
+	} while (!atomic_try_cmpxchg(&inode->writers, &n, n + step));
+	return 0;
+}
+
+int file_count_writer(struct file *f)
+{
+	int err = count_use(file_inode(f), 1);
+
+	if (!err)
+		f->fmode |= FMODE_WRITER;
+	return err;
+}
+
+int file_deny_write(struct file *f)
+{
+	int err = f->fmode & FMODE_EXEC ? 0 : count_use(file_inode(f), -1);
+
+	if (!err)
+		f->fmode |= FMODE_EXEC;
+	return err;
+}
+
 void file_put(struct file *f)
 {
 	if (!f || atomic_sub(&f->refs, 1))
 		return;
+	if (f->fmode & FMODE_WRITER)
+		atomic_sub(&file_inode(f)->writers, 1);
+	if (f->fmode & FMODE_EXEC)
+		atomic_add(&file_inode(f)->writers, 1);
 	locks_release(f);
 	if (f->ops->release && !(f->fmode & FMODE_PATH))
 		f->ops->release(f);
@@ -82,6 +116,8 @@ struct file *dentry_open(struct dentry *d, u32 flags, int *err)
 		*err = -ENXIO;
 	else if (f->ops->open)
 		*err = f->ops->open(f);
+	else if (S_ISREG(d->inode->mode) && (f->fmode & FMODE_WRITE))
+		*err = file_count_writer(f);
 	if (*err) {
 		dentry_put(d);
 		kfree(f);
@@ -172,6 +208,8 @@ static int open_truncate(struct dentry *d)
 
 	if (!S_ISREG(inode->mode) || !inode->fops || !inode->fops->truncate)
 		return 0;
+	if (READ_ONCE(inode->writers) < 0)
+		return -ETXTBSY;
 	err = inode->fops->truncate(inode, 0);
 	return err;
 }
