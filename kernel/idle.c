@@ -29,6 +29,7 @@ void cpu_idle(void)
 
 	for (;;) {
 		irq_disable();
+		rcu_hurry(); /* there is time for the few callbacks, too */
 		if (this_cpu_read(work_pending) & WORK_RCU) {
 			rcu_process();
 			continue;

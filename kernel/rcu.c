@@ -27,6 +27,7 @@
  * Callbacks: per CPU three lists. `next`: new ones, `wait`: those that wait for grace period wait_gp, and
  * those that are due, which rcu_process() calls. call_rcu() is a dozen instructions without a lock:
  * only the list's own CPU touches it, and an exchange makes it safe against interrupts.
+ * The batch in `next` moves on when it is large enough, or its CPU has nothing else to do (rcu_hurry).
  * wait_gp is started + 1 at the time of asking: the one in progress has started too early.
  *
  * Lock: rcu.lock, interrupts off, takes nothing inside.
@@ -78,6 +79,10 @@ static DEFINE_PER_CPU(struct rcu_head *, wait_first);
 static DEFINE_PER_CPU(u64, wait_gp);   /* of wait_first; 0: none */
 static DEFINE_PER_CPU(u64, nr_queued); /* callbacks ever */
 static DEFINE_PER_CPU(u64, nr_called);
+static DEFINE_PER_CPU(u32, nr_next);   /* callbacks in `next` */
+
+/* So many callbacks are worth a grace period; fewer wait until the CPU idles, or somebody is impatient. */
+#define RCU_BATCH 32
 
 /* What is to be done once rcu.lock is free. */
 struct after {
@@ -300,6 +305,14 @@ void rcu_irq_exit(bool idle)
 
 /* --- callbacks -------------------------------------------------------------------------- */
 
+void rcu_hurry(void)
+{
+	if (this_cpu_read(nr_next) && !this_cpu_read(rcu_asked)) {
+		this_cpu_write(rcu_asked, true);
+		work_set(WORK_RCU);
+	}
+}
+
 void call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *))
 {
 	struct rcu_head *last = head;
@@ -313,10 +326,9 @@ void call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *))
 	else
 		this_cpu_write(next_first, head);
 	this_cpu_inc(nr_queued);
-	if (!this_cpu_read(rcu_asked)) {
-		this_cpu_write(rcu_asked, true);
-		work_set(WORK_RCU);
-	}
+	this_cpu_inc(nr_next);
+	if (unlikely(this_cpu_read(nr_next) >= RCU_BATCH || READ_ONCE(rcu.impatient)))
+		rcu_hurry();
 }
 
 /* The callbacks that are due, taken off; moves on new ones. Interrupts off. */
@@ -337,6 +349,7 @@ static struct rcu_head *take_due(void)
 		this_cpu_write(wait_first, this_cpu_read(next_first));
 		this_cpu_write(next_first, NULL);
 		this_cpu_write(next_last, NULL);
+		this_cpu_write(nr_next, 0);
 		cpumask_set(&rcu.callbacks, cpu); /* a full barrier, too */
 		gp = request(false);
 		this_cpu_write(wait_gp, gp);

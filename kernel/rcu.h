@@ -53,6 +53,7 @@ void rcu_init(void);
  */
 void rcu_quiescent(void);
 void rcu_process(void);
+void rcu_hurry(void); /* start on this CPU's callbacks although they are few; interrupts off, or on the way there */
 
 /*
  * An idle CPU counts as quiescent without being asked. The idle loop says when it is idle (interrupts

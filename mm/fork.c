@@ -116,11 +116,13 @@ static void copy_layout(struct mm *to, const struct mm *from)
 struct mm *mm_fork(struct mm *parent)
 {
 	struct mm *child = mm_create();
+	struct area_end end;
 	struct gather g; /* only for the parent's range to flush */
 	int err = 0;
 
 	if (!child)
 		return NULL;
+	area_end_init(child, &end);
 	gather_begin(&g, parent);
 	mm_lock_write(parent);
 	copy_layout(child, parent);
@@ -141,7 +143,7 @@ struct mm *mm_fork(struct mm *parent)
 		n->flags &= ~(VM_LOCKED | VM_LOCKONFAULT);
 		if (a->flags & VM_WIPEONFORK)
 			n->has_anon = false;
-		area_insert(child, n); /* it cannot overlap */
+		area_append(child, &end, n);
 		area_unlock(n);
 		if (must_copy(a) && (err = copy_area(child, parent, a, &g)))
 			break;

@@ -67,18 +67,20 @@ static void unmap_all(struct mm *mm)
 	DEBUG_ASSERT(cpumask_empty(&mm->active));
 	gather_begin(&g, mm);
 	g.nobody = true;
-	for (struct area *a = mm->areas[0], *next; a; a = next) {
-		next = a->next[0];
+	for_each_area (a, mm) {
 		area_mark(a);
 		zap_range(&g, a, a->start, a->end, false);
-		area_remove(mm, a);
-		area_free(a);
 	}
 	gather_end(&g);
+	for (struct area *a = mm->areas[0], *next; a; a = next) {
+		next = a->next[0];
+		pt_destroy_range(mm, a->start, a->end);
+		area_discard(a);
+	}
 	pt_destroy(mm);
 	if (mm->exe)
 		file_put(mm->exe);
-	for (int k = 0; k < NR_MM_COUNTERS; k++)
+	for (int k = 0; k <= MM_TABLES; k++)
 		if (mm->counter[k])
 			printk("mm: counter %d is %lld at the end of an address space\n", k,
 			       (long long)mm->counter[k]);

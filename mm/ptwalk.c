@@ -248,29 +248,46 @@ void pt_prune(struct gather *g, vaddr_t start, vaddr_t end)
 	rcu_read_unlock();
 }
 
-static void destroy(struct mm *mm, struct page *table, unsigned n)
+/*
+ * Nobody walks here any more and all leaf entries are gone: free the tables that [start, end) touches, as
+ * they become empty. Looks only at the entries of that range.
+ */
+static void destroy(struct mm *mm, struct page *table, vaddr_t start, vaddr_t end)
 {
-	for (unsigned i = 0; i < n && table->pt.used; i++) {
+	unsigned level = table->level;
+	u64 span = 1UL << pt_shift(level);
+	unsigned last = pt_index(end - 1, level);
+
+	for (unsigned i = pt_index(start, level); i <= last && table->pt.used; i++) {
 		pte_t *slot = &entries(table)[i];
+		vaddr_t va = ALIGN_DOWN(start, span << 9) + i * span;
+		struct page *child;
 
 		if (!pte_is_table(*slot))
 			continue;
-		if (table->level > 2)
-			destroy(mm, entry_table(*slot), PT_ENTRIES);
-		else
-			ptpage_free_unused(mm, entry_table(*slot));
+		child = entry_table(*slot);
+		if (level > 2)
+			destroy(mm, child, MAX(va, start), MIN(va + span, end));
+		if (child->pt.used)
+			continue;
 		slot->v = 0;
 		table->pt.used--;
+		ptpage_free_unused(mm, child);
 	}
-	DEBUG_ASSERT(table->pt.used == 0);
-	if (table->level < 4)
-		ptpage_free_unused(mm, table);
+}
+
+void pt_destroy_range(struct mm *mm, vaddr_t start, vaddr_t end)
+{
+	destroy(mm, phys_to_page(mm->root), start, end);
 }
 
 void pt_destroy(struct mm *mm)
 {
 	struct page *root = phys_to_page(mm->root);
 
-	destroy(mm, root, PT_ENTRIES / 2);
+	/* What is left lies where no area is any more: see pt_prune(). */
+	if (root->pt.used)
+		destroy(mm, root, 0, USER_END);
+	DEBUG_ASSERT(root->pt.used == 0);
 	ptpage_free_unused(mm, root);
 }

@@ -79,7 +79,11 @@ struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t
 struct gather;
 void pt_prune(struct gather *g, vaddr_t start, vaddr_t end);
 
-/* All tables of an address space that nobody uses any more, the root too. Entries are empty. */
+/*
+ * The end of an address space that nobody uses any more; all leaf entries are gone. First the tables of each
+ * area's range, so that no time goes into empty address space; then the root and what else is left.
+ */
+void pt_destroy_range(struct mm *mm, vaddr_t start, vaddr_t end);
 void pt_destroy(struct mm *mm);
 
 /* Entries of leaf tables. The table's lock is held (or nobody else can reach it). */

@@ -388,6 +388,30 @@ void area_remove(struct mm *mm, struct area *a)
 	unlink(mm, a);
 }
 
+void area_discard(struct area *a)
+{
+	mapping_unlink(a);
+	area_free(a);
+}
+
+void area_end_init(struct mm *mm, struct area_end *at)
+{
+	for (int l = 0; l < AREA_MAX_HEIGHT; l++)
+		at->links[l] = mm->areas;
+}
+
+void area_append(struct mm *mm, struct area_end *at, struct area *a)
+{
+	mapping_link(a);
+	raise_height(mm, a->height);
+	for (unsigned l = 0; l < a->height; l++) {
+		rcu_assign_pointer(at->links[l][l], a);
+		at->links[l] = a->next;
+	}
+	count_areas(mm, 1);
+	account(mm, a->flags, (s64)area_pages(a));
+}
+
 int area_split(struct mm *mm, struct area *a, vaddr_t addr, struct area **tail)
 {
 	struct place p;

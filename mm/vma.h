@@ -137,6 +137,14 @@ static inline void area_set_anon(struct area *a)
 /* Put a new area in. 0, or -EEXIST: something is there. */
 int area_insert(struct mm *mm, struct area *a);
 void area_remove(struct mm *mm, struct area *a);
+/* The whole map goes, nobody looks at it any more: remove and free without putting the links right. */
+void area_discard(struct area *a);
+/* Put a in behind all others of a map that nobody else knows yet (fork). */
+struct area_end {
+	struct area **links[AREA_MAX_HEIGHT];
+};
+void area_end_init(struct mm *mm, struct area_end *at); /* mm is empty */
+void area_append(struct mm *mm, struct area_end *at, struct area *a);
 /* Cut a at addr inside it; *tail is the upper part, owned too. 0, or -ENOMEM (also: too many areas). */
 int area_split(struct mm *mm, struct area *a, vaddr_t addr, struct area **tail);
 /*

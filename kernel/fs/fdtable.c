@@ -334,25 +334,37 @@ int fd_get_cloexec(int fd)
 	return ret;
 }
 
+/* First slot >= fd in use (marked_only: and marked), with its file taken out of it; NULL: none up to last. */
+static struct file *take_slot(struct files *files, u32 *fd, u32 last, bool marked_only)
+{
+	struct file *f = NULL;
+
+	spin_lock(&files->lock);
+	while (!f && *fd <= last && *fd < files->table->size) {
+		const struct fdtable *t = files->table;
+		u64 word = t->used[*fd / 64] & (marked_only ? t->cloexec[*fd / 64] : ~0UL);
+
+		word &= ~0UL << (*fd % 64);
+		*fd = word ? ALIGN_DOWN(*fd, 64u) + (u32)__builtin_ctzl(word) : ALIGN_DOWN(*fd, 64u) + 64;
+		if (!word || *fd > last)
+			continue;
+		f = t->file[*fd];
+		if (f)
+			slot_free(files, *fd);
+		else
+			(*fd)++; /* reserved by an open() in progress */
+	}
+	spin_unlock(&files->lock);
+	return f;
+}
+
 /* Close, one by one, each open file in [first, last] that is marked (or all). */
 static void close_slots(struct files *files, u32 first, u32 last, bool marked_only)
 {
-	for (u32 fd = first; fd <= last; fd++) {
-		struct file *f = NULL;
+	struct file *f;
 
-		spin_lock(&files->lock);
-		if (fd >= files->table->size) {
-			spin_unlock(&files->lock);
-			return;
-		}
-		if (!marked_only || bit(files->table->cloexec, fd))
-			f = files->table->file[fd];
-		if (f)
-			slot_free(files, fd);
-		spin_unlock(&files->lock);
-		if (f)
-			close_file(files, f);
-	}
+	while ((f = take_slot(files, &first, last, marked_only)))
+		close_file(files, f);
 }
 
 int fd_close_range(u32 first, u32 last, bool cloexec_only)
@@ -429,15 +441,17 @@ struct files *files_copy(struct files *old)
 		while (size < n)
 			size *= 2;
 	}
-	for (u32 fd = 0; fd < n; fd++) {
-		struct file *f = old->table->file[fd];
+	for (u32 i = 0; i < n / 64; i++)
+		for (u64 left = old->table->used[i]; left; left &= left - 1) {
+			u32 fd = i * 64 + (u32)__builtin_ctzl(left);
+			struct file *f = old->table->file[fd];
 
-		if (!f) /* free, or reserved by another thread's open() */
-			continue;
-		new->table->file[fd] = file_get(f);
-		set_bit(new->table->used, fd, true);
-		set_bit(new->table->cloexec, fd, bit(old->table->cloexec, fd));
-	}
+			if (!f) /* reserved by another thread's open() */
+				continue;
+			new->table->file[fd] = file_get(f);
+			set_bit(new->table->used, fd, true);
+			set_bit(new->table->cloexec, fd, bit(old->table->cloexec, fd));
+		}
 	spin_unlock(&old->lock);
 	return new;
 }
