@@ -20,6 +20,7 @@
 
 u64 max_pfn;
 struct page *zero_page;
+u64 frames_forever;
 
 /* One bit for each 128 MB section that has descriptors; constant after boot. */
 #define SECTION_SHIFT 15 /* frames: 2 MB of descriptors */
@@ -170,10 +171,24 @@ void page_free(struct page *p, unsigned order)
 	spin_unlock(&z->lock);
 }
 
+static void free_file_page(struct rcu_head *h)
+{
+	page_free(container_of(h, struct page, rcu), 0);
+}
+
 void page_put(struct page *p)
 {
 	DEBUG_ASSERT((s32)p->refs > 0);
-	/* Alone: nobody else can take a reference any more, so no atomic is needed. */
+	/*
+	 * Frames of the page cache: a lookup may be about to try for a reference (page_tryget), so
+	 * the count is only changed atomically, and the frame is not used for anything else before all such lookups are over.
+	 */
+	if (p->type == PG_FILE) {
+		if (atomic_sub(&p->refs, 1) == 0)
+			call_rcu(&p->rcu, free_file_page);
+		return;
+	}
+	/* Others: alone, nobody else can take a reference any more, so no atomic is needed. */
 	if (READ_ONCE(p->refs) == 1 || atomic_sub(&p->refs, 1) == 0)
 		page_free(p, p->order);
 }

@@ -76,6 +76,7 @@ struct page {
 			u32 inuse;
 		};
 		struct ptpage pt; /* PG_TABLE */
+		struct rcu_head rcu; /* PG_FILE without references */
 	};
 } __cacheline;
 static_assert(sizeof(struct page) == 64, "one cache line a frame");
@@ -139,7 +140,7 @@ static inline void page_get(struct page *p)
 {
 	__atomic_fetch_add(&p->refs, 1, __ATOMIC_RELAXED);
 }
-/* Drop a reference; frees the frame with the last one. */
+/* Drop a reference; frees the frame with the last one. Any context that may take the zone lock. */
 void page_put(struct page *p);
 /* Take a reference unless the count is 0 already (lookups under RCU). */
 bool page_tryget(struct page *p);
@@ -157,6 +158,7 @@ extern struct page *zero_page; /* one frame of zeros, mapped read-only wherever 
 /* What /proc/meminfo and the ledger count. */
 u64 frames_total(int node); /* NO_NODE = all nodes */
 u64 frames_free(int node);  /* buddy and per-CPU lists */
+extern u64 frames_forever;  /* atomic: frames of tables that only ever grow; the ledger leaves them out */
 void pcp_drain_all(void);   /* every CPU's lists go back to the buddy allocator; sleeps */
 
 /* Boot: node descriptors, vmemmap, buddy; takes over all bootmem. */

@@ -37,7 +37,6 @@ extern char boot_pml4[]; /* boot/entry.asm; its linked address is physical */
 static spinlock_t paging_lock; /* guards all tables below kernel_root, and next_device */
 static u64 next_device = DEVICES;
 static bool from_bootmem = true;
-u64 kernel_tables; /* written under paging_lock */
 
 const void *early_map(u64 phys, size_t len)
 {
@@ -61,7 +60,7 @@ static pte_t *table_alloc(void)
 	page = page_alloc(0, NO_NODE, ALLOC_ZERO, PG_KERNEL);
 	if (!page)
 		return NULL;
-	kernel_tables++;
+	atomic_add(&frames_forever, 1);
 	return page_address(page);
 }
 
@@ -69,7 +68,7 @@ static void table_free(pte_t *table)
 {
 	if (from_bootmem)
 		return;
-	kernel_tables--;
+	atomic_sub(&frames_forever, 1);
 	page_free(virt_to_page(table), 0);
 }
 

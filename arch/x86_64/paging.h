@@ -130,9 +130,6 @@ phys_t kernel_lookup(u64 va);
 /* Boot: from now on tables come from the frame allocator; right after mm_init(). */
 void paging_use_frames(void);
 
-/* Frames from the allocator that hold tables of the kernel half; they only ever grow in number. */
-extern u64 kernel_tables;
-
 /* Root table of the kernel alone: what idle CPUs run on. */
 extern phys_t kernel_root;
 
