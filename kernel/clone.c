@@ -1,9 +1,10 @@
 /*
  * fork, vfork, clone, clone3: one function makes every new thread and process.
  *
- * All that can fail comes first, and nothing of it is visible to others. Then, under the tree lock and the
- * siglock, the child appears at once in every table; only a signal that arrived meanwhile can still
- * turn it back (the call then starts over, so that a signal to a process group never misses a child).
+ * All that can fail comes first, and nothing of it is visible to others. Then, under the tree
+ * lock and the siglock, the child appears at once in every table; only a signal that arrived
+ * meanwhile can still turn it back (the call then starts over, so that a signal to a process
+ * group never misses a child).
  */
 #include <asm/errno.h>
 #include <linux/sched.h>
@@ -223,8 +224,8 @@ static void child_main(void *arg)
 }
 
 /*
- * Take back a child that never was. Its mm goes by mm_put_user() after it has been taken off the mm's list
- * of tasks, which mm_detach() would do only for the current task.
+ * Take back a child that never was. Its mm goes by mm_put_user() after it has been taken off
+ * the mm's list of tasks, which mm_detach() would do only for the current task.
  */
 static void child_discard(struct task *child)
 {
@@ -272,7 +273,8 @@ static void link_process(struct task *child, const struct clone_request *r)
 	process_set_sid(p, self->sid);
 	p->tty = self->tty;
 	pid_use(p->pid);
-	pid_set_process(p->pid, process_get(p)); /* the reference of being alive, until waited for */
+	/* The reference of being alive: until it is waited for. */
+	pid_set_process(p->pid, process_get(p));
 }
 
 static int child_publish(struct task *child, const struct clone_request *r)

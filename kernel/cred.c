@@ -266,7 +266,10 @@ long sys_capget(u64 uheader, u64 udata)
 	return copy_to_user(udata, data, words * sizeof(data[0])) ? -EFAULT : 0;
 }
 
-/* Capabilities follow the user id and cannot be given away one by one: what asks for less is believed. */
+/*
+ * Capabilities follow the user id and cannot be given away one by one: what asks for less is
+ * believed.
+ */
 long sys_capset(u64 uheader, u64 udata)
 {
 	struct __user_cap_data_struct data[2];

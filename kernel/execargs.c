@@ -1,7 +1,7 @@
 /*
- * Argument strings of exec: out of the old address space into kernel pages, and from there into the
- * new one. The new stack can only be laid out when the total length is known, and the old memory is
- * gone when the strings are wanted, so they are copied twice.
+ * Argument strings of exec: out of the old address space into kernel pages, and from there
+ * into the new one. The new stack can only be laid out when the total length is known, and
+ * the old memory is gone when the strings are wanted, so they are copied twice.
  */
 #include "kernel/execargs.h"
 
@@ -90,7 +90,10 @@ int strings_add_user(struct strings *s, vaddr_t text, u64 left)
 
 	for (;;) {
 		char *to = room(s, &size);
-		/* Never beyond the page that has the next byte: the following one may not be there. */
+		/*
+		 * Never beyond the page that has the next byte: the following one may not be
+		 * there.
+		 */
 		u64 n = MIN(size, PAGE_SIZE - (text & (PAGE_SIZE - 1))), used;
 
 		if (!to)

@@ -1,9 +1,9 @@
 /*
  * The end of threads and processes, and waiting for it.
  *
- * A thread gives back what it has (thread_exit), then leaves the tables under the tree lock. Who
- * empties the process turns it into a zombie: its children go to the nearest
- * subreaper or to init, its parent gets a signal, and wait4() finds the exit code and the times. Who waits
+ * A thread gives back what it has (thread_exit), then leaves the tables under the tree lock.
+ * Who empties the process turns it into a zombie: its children go to the nearest subreaper or
+ * to init, its parent gets a signal, and wait4() finds the exit code and the times. Who waits
  * takes the process out of the tables (process_reap).
  *
  * Memory is allocated and freed outside of the locks: the queue entry for the
@@ -387,7 +387,10 @@ static void take_zombie(struct wait_request *r, struct process *p)
 	r->reaped = p;
 }
 
-/* Look at all children once: true if the wait is over (r->pid, or r->pid = 0 and no child that is meant). */
+/*
+ * Look at all children once: true if the wait is over (r->pid, or r->pid = 0 and no child
+ * that is meant).
+ */
 static bool look(struct wait_request *r, bool *any)
 {
 	struct process *self = current->process;
@@ -447,7 +450,8 @@ long sys_wait4(u64 pid_, u64 ustatus, u64 options, u64 rusage)
 	int pid = (int)pid_;
 	long ret;
 
-	if ((u32)options & ~(u32)(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | __WALL))
+	if ((u32)options & ~(u32)(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE |
+				  __WALL))
 		return -EINVAL;
 	if (pid == (int)0x80000000)
 		return -ESRCH;

@@ -1,16 +1,15 @@
 /*
  * Futexes: waiting for a word of user memory, and waking who waits there.
  *
- * A waiter queues itself first and reads the word then. A waker changes the word
- * (the user did, before the call) and looks at the queue then. So either the waiter sees the new value, or the
- * waker sees the waiter, and no user memory is touched under a bucket's lock. A waiter that finds the
- * word changed when it has been chosen already passes the wake-up on.
+ * A waiter queues itself first and reads the word then. A waker changes the word (the user
+ * did, before the call) and looks at the queue then. So either the waiter sees the new value,
+ * or the waker sees the waiter, and no user memory is touched under a bucket's lock. A waiter
+ * that finds the word changed when it has been chosen already passes the wake-up on.
  *
  * A waiter's bucket changes when it is requeued; so it is locked by looking at
  * waiter->bucket, locking that, and looking again.
  *
- * PI futexes: the word holds the owner's thread number. The kernel hands the word over itself, to the
- * waiter who has waited longest; priorities are not boosted.
+ * PI futexes and robust lists: futexpi.c.
  *
  * Lock order: bucket of lower address, bucket of higher address; run queues inside.
  * Source: futex(2), "Futexes Are Tricky"; robust lists: set_robust_list(2).
@@ -22,6 +21,7 @@
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/uaccess.h"
+#include "kernel/futex.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
 #include "kernel/signal.h"
@@ -33,48 +33,27 @@
 
 DEFINE_LOCK_CLASS(futex_class, "futex", RANK_WAIT);
 
-struct bucket {
-	spinlock_t lock;
-	struct list waiters; /* longest first */
-} __cacheline;
+struct bucket *futex_buckets;
+u64 futex_bucket_mask;
 
-static struct bucket *buckets;
-static u64 bucket_mask; /* constant after boot */
-
-enum wait_result { WAITING, WOKEN, GRANTING, GRANTED };
-
-/* On the waiter's stack while it waits. */
-struct futex_wait {
-	struct list link;       /* bucket's lock */
-	struct bucket *bucket;  /* changes under both buckets' locks */
-	struct futex_key key;   /* likewise */
-	struct task *task;
-	u32 bitset;
-	bool pi;
-	u32 owner;              /* PI: thread that is waited for; bucket's lock */
-	volatile int result;    /* enum wait_result: bucket's lock */
-};
-
-static u32 pi_waiters; /* atomic: PI waiters in the machine, so that exit need not look for none */
-
-static struct bucket *bucket_of(const struct futex_key *key)
+struct bucket *futex_bucket(const struct futex_key *key)
 {
 	u64 h = (key->word >> 2) ^ ((u64)key->object >> 4);
 
 	h *= 0x9e3779b97f4a7c15UL;
-	return &buckets[(h >> 32) & bucket_mask];
+	return &futex_buckets[(h >> 32) & futex_bucket_mask];
 }
 
-static bool key_equal(const struct futex_key *a, const struct futex_key *b)
+bool futex_key_equal(const struct futex_key *a, const struct futex_key *b)
 {
 	return a->word == b->word && a->object == b->object && a->shared == b->shared;
 }
 
 /* --- the queues -------------------------------------------------------------- */
 
-static void enqueue(struct futex_wait *w)
+void futex_enqueue(struct futex_wait *w)
 {
-	struct bucket *b = bucket_of(&w->key);
+	struct bucket *b = futex_bucket(&w->key);
 
 	w->task = current;
 	w->result = WAITING;
@@ -84,8 +63,7 @@ static void enqueue(struct futex_wait *w)
 	spin_unlock(&b->lock);
 }
 
-/* Lock the bucket that w is in now. */
-static struct bucket *lock_bucket_of(struct futex_wait *w)
+struct bucket *lock_bucket_of(struct futex_wait *w)
 {
 	for (;;) {
 		struct bucket *b = READ_ONCE(w->bucket);
@@ -97,8 +75,7 @@ static struct bucket *lock_bucket_of(struct futex_wait *w)
 	}
 }
 
-/* Leave the queue; what had become of the waiter by then. */
-static enum wait_result dequeue(struct futex_wait *w)
+enum wait_result futex_dequeue(struct futex_wait *w)
 {
 	struct bucket *b = lock_bucket_of(w);
 	enum wait_result result = (enum wait_result)w->result;
@@ -109,12 +86,14 @@ static enum wait_result dequeue(struct futex_wait *w)
 	return result;
 }
 
-/* Bucket locked. After this w may be gone at any time: its owner runs. */
-static void wake_waiter(struct futex_wait *w)
+void futex_wake_waiter(struct futex_wait *w)
 {
 	struct task *t = w->task;
 
-	/* The reference keeps the task while it is woken: without its waiter it may run to its end. */
+	/*
+	 * The reference keeps the task while it is woken: without its waiter it may run to
+	 * its end.
+	 */
 	task_get(t);
 	list_del(&w->link);
 	smp_store_release(&w->result, WOKEN);
@@ -124,7 +103,7 @@ static void wake_waiter(struct futex_wait *w)
 
 static unsigned wake_key(const struct futex_key *key, unsigned count, u32 bitset, bool *has_pi)
 {
-	struct bucket *b = bucket_of(key);
+	struct bucket *b = futex_bucket(key);
 	unsigned woken = 0;
 
 	/* Orders the user's store to the word, or ours, before the look at the queue. */
@@ -133,7 +112,7 @@ static unsigned wake_key(const struct futex_key *key, unsigned count, u32 bitset
 		return 0;
 	spin_lock(&b->lock);
 	list_for_each_safe(w, &b->waiters, struct futex_wait, link) {
-		if (!key_equal(&w->key, key))
+		if (!futex_key_equal(&w->key, key))
 			continue;
 		if (w->pi) {
 			if (has_pi)
@@ -142,7 +121,7 @@ static unsigned wake_key(const struct futex_key *key, unsigned count, u32 bitset
 		}
 		if (!(w->bitset & bitset))
 			continue;
-		wake_waiter(w);
+		futex_wake_waiter(w);
 		if (++woken >= count)
 			break;
 	}
@@ -169,8 +148,7 @@ static void unlock_two(struct bucket *a, struct bucket *b)
 
 /* --- waiting ------------------------------------------------------------------- */
 
-/* Sleep until w is woken: 0, -ETIMEDOUT, -EINTR. Leaves w queued unless woken. */
-static int sleep_on(struct futex_wait *w, u64 deadline)
+int futex_sleep(struct futex_wait *w, u64 deadline)
 {
 	int ret = 0;
 
@@ -205,18 +183,18 @@ static long wait_on_word(vaddr_t uaddr, bool shared, u32 val, u32 bitset, u64 de
 		ret = -EAGAIN;
 	if (ret)
 		goto out;
-	enqueue(&w);
+	futex_enqueue(&w);
 	smp_mb();
 	ret = get_user_u32(uaddr, &now);
 	if (!ret && now != val)
 		ret = -EAGAIN;
 	if (ret) {
-		if (dequeue(&w) != WAITING)
+		if (futex_dequeue(&w) != WAITING)
 			wake_key(&w.key, 1, bitset, NULL);
 		goto out;
 	}
-	ret = sleep_on(&w, deadline);
-	if (dequeue(&w) != WAITING)
+	ret = futex_sleep(&w, deadline);
+	if (futex_dequeue(&w) != WAITING)
 		ret = 0;
 out:
 	futex_key_put(&w.key);
@@ -247,7 +225,7 @@ static long wait_again(struct restart *r)
 	return futex_wait(r->addr, r->flags, (u32)r->val, r->bitset, r->deadline_ns);
 }
 
-static long futex_wake(vaddr_t uaddr, bool shared, u32 count, u32 bitset)
+long futex_wake(vaddr_t uaddr, bool shared, u32 count, u32 bitset)
 {
 	struct futex_key key;
 	bool has_pi = false;
@@ -275,9 +253,10 @@ static void key_replace(struct futex_key *key, const struct futex_key *by)
 }
 
 /*
- * Wake `wake` waiters of uaddr, move up to `move` others to uaddr2. With cmp: only if the word is still
- * `val`, or -EAGAIN. The word is read before the queues are locked: a waiter that comes in between is
- * moved although the word had changed, which the caller could not tell from having called a little earlier.
+ * Wake `wake` waiters of uaddr, move up to `move` others to uaddr2. With cmp: only if the
+ * word is still `val`, or -EAGAIN. The word is read before the queues are locked: a waiter
+ * that comes in between is moved although the word had changed, which the caller could not
+ * tell from having called a little earlier.
  */
 static long futex_requeue(vaddr_t uaddr, vaddr_t uaddr2, bool shared, s32 wake, s32 move, bool cmp,
 			  u32 val)
@@ -303,19 +282,19 @@ static long futex_requeue(vaddr_t uaddr, vaddr_t uaddr2, bool shared, s32 wake, 
 		if (ret)
 			goto put_to;
 	}
-	b1 = bucket_of(&from);
-	b2 = bucket_of(&to);
+	b1 = futex_bucket(&from);
+	b2 = futex_bucket(&to);
 	smp_mb();
 	lock_two(b1, b2);
 	list_for_each_safe(w, &b1->waiters, struct futex_wait, link) {
-		if (!key_equal(&w->key, &from))
+		if (!futex_key_equal(&w->key, &from))
 			continue;
 		if (w->pi) {
 			ret = -EINVAL;
 			break;
 		}
 		if (woken < wake) {
-			wake_waiter(w);
+			futex_wake_waiter(w);
 			woken++;
 			done++;
 			continue;
@@ -391,188 +370,6 @@ put1:
 	return ret;
 }
 
-/* --- PI -------------------------------------------------------------------------- */
-
-/* Is a thread of this number there? An owner that is not will never unlock. */
-static bool tid_alive(u32 tid)
-{
-	struct task *t = task_by_tid((int)tid);
-	bool alive = t && !t->exiting;
-
-	if (t)
-		task_put(t);
-	return alive;
-}
-
-/*
- * One try at the word. 1: it is ours. 0: owned, and the waiters' bit is set, by `*owner`. Or -errno.
- * With `wait` false the bit is left alone.
- */
-static int pi_try(vaddr_t uaddr, bool wait, u32 *owner)
-{
-	u32 tid = (u32)current->tid, word, found;
-	int err = get_user_u32(uaddr, &word);
-
-	while (!err) {
-		u32 new;
-		bool take = !(word & FUTEX_TID_MASK);
-
-		if ((word & FUTEX_TID_MASK) == tid)
-			return -EDEADLK;
-		/* A word without an owner but with bits: the owner died (robust), or waiters are left. */
-		if (take)
-			new = tid | (word & (FUTEX_OWNER_DIED | FUTEX_WAITERS));
-		else
-			new = wait ? word | FUTEX_WAITERS : word;
-		err = cmpxchg_user_u32(uaddr, word, new, &found);
-		if (err)
-			break;
-		if (found == word) {
-			*owner = word & FUTEX_TID_MASK;
-			return take;
-		}
-		word = found;
-	}
-	return err;
-}
-
-/* The owner that we waited for has died without a robust list: take its place. */
-static int pi_inherit(vaddr_t uaddr, u32 owner)
-{
-	u32 tid = (u32)current->tid, found;
-	int err = cmpxchg_user_u32(uaddr, owner | FUTEX_WAITERS,
-				   tid | FUTEX_OWNER_DIED | FUTEX_WAITERS, &found);
-
-	return err ? err : found == (owner | FUTEX_WAITERS);
-}
-
-/* Queued and not the owner: sleep until the lock is handed over. 0: look again. */
-static int pi_sleep(struct futex_wait *w, u32 owner, u64 deadline)
-{
-	struct bucket *b = lock_bucket_of(w);
-
-	w->owner = owner;
-	spin_unlock(&b->lock);
-	/* An owner that leaves wakes those whose w->owner it is; it may have left before that was set. */
-	return tid_alive(owner) ? sleep_on(w, deadline) : 0;
-}
-
-static long futex_lock_pi(vaddr_t uaddr, bool shared, u64 deadline)
-{
-	struct futex_wait w = { .bitset = FUTEX_BITSET_MATCH_ANY, .pi = true };
-	enum wait_result result;
-	u32 owner = 0, waited_for = 0;
-	int ret = mm_futex_key(uaddr, shared, true, &w.key);
-
-	if (ret)
-		return ret;
-	atomic_add(&pi_waiters, 1);
-	for (;;) {
-		w.owner = 0;
-		enqueue(&w);
-		ret = pi_try(uaddr, true, &owner);
-		if (ret == 0 && tid_alive(owner)) {
-			waited_for = owner;
-			ret = pi_sleep(&w, owner, deadline);
-		} else if (ret == 0) {
-			ret = owner == waited_for ? pi_inherit(uaddr, owner) : -ESRCH;
-		}
-		/* While somebody hands the word to us, it is not decided whether it works out. */
-		while ((result = dequeue(&w)) == GRANTING)
-			sched_yield();
-		if (ret == 1 || result == GRANTED) {
-			ret = 0;
-			break;
-		}
-		if (ret < 0)
-			break;
-	}
-	atomic_sub(&pi_waiters, 1);
-	futex_key_put(&w.key);
-	return ret == -EINTR ? -ERESTARTNOINTR : ret;
-}
-
-static long futex_trylock_pi(vaddr_t uaddr)
-{
-	u32 owner;
-	int ret;
-
-	if (uaddr % 4)
-		return -EINVAL;
-	ret = pi_try(uaddr, false, &owner);
-	return ret < 0 ? ret : ret ? 0 : -EAGAIN;
-}
-
-/*
- * The word at uaddr is `tid`'s: give it to who has waited longest, or make it 0. died: the owner did
- * not unlock, it died. 0, -EPERM if it is not tid's, or -EFAULT.
- */
-static int pi_hand_over(vaddr_t uaddr, const struct futex_key *key, u32 tid, u32 died)
-{
-	struct bucket *b = bucket_of(key);
-
-	for (;;) {
-		struct futex_wait *next = NULL;
-		u32 word, found, new = died, more = 0;
-		int err = get_user_u32(uaddr, &word);
-
-		if (err)
-			return err;
-		if ((word & FUTEX_TID_MASK) != tid)
-			return -EPERM;
-		spin_lock(&b->lock);
-		list_for_each(w, &b->waiters, struct futex_wait, link) {
-			if (!w->pi || !key_equal(&w->key, key))
-				continue;
-			if (next) {
-				more = FUTEX_WAITERS;
-				break;
-			}
-			next = w;
-		}
-		if (next) {
-			list_del(&next->link);
-			next->result = GRANTING;
-			new |= (u32)next->task->tid | more;
-		}
-		spin_unlock(&b->lock);
-
-		err = cmpxchg_user_u32(uaddr, word, new, &found);
-		if (!err && found == word) {
-			if (next) {
-				struct task *t = next->task;
-
-				task_get(t);
-				smp_store_release(&next->result, GRANTED);
-				wake_task(t);
-				task_put(t);
-			}
-			return 0;
-		}
-		/* Somebody set the waiters' bit meanwhile, or the page is gone: put the chosen one back. */
-		if (next) {
-			spin_lock(&b->lock);
-			list_add(&b->waiters, &next->link);
-			next->result = WAITING;
-			spin_unlock(&b->lock);
-		}
-		if (err)
-			return err;
-	}
-}
-
-static long futex_unlock_pi(vaddr_t uaddr, bool shared)
-{
-	struct futex_key key;
-	long ret = mm_futex_key(uaddr, shared, true, &key);
-
-	if (ret)
-		return ret;
-	ret = pi_hand_over(uaddr, &key, (u32)current->tid, 0);
-	futex_key_put(&key);
-	return ret;
-}
-
 /* --- futex_waitv -------------------------------------------------------------------- */
 
 #define WAITV_MAX 128
@@ -611,7 +408,7 @@ long sys_futex_waitv(u64 uwaiters, u64 nr, u64 flags, u64 utimeout, u64 clock)
 		if (ret)
 			break;
 		w[queued].bitset = FUTEX_BITSET_MATCH_ANY;
-		enqueue(&w[queued]);
+		futex_enqueue(&w[queued]);
 		smp_mb();
 		ret = get_user_u32(v.uaddr, &now);
 		if (!ret && now != (u32)v.val)
@@ -631,102 +428,12 @@ long sys_futex_waitv(u64 uwaiters, u64 nr, u64 flags, u64 utimeout, u64 clock)
 	}
 	set_current_state(TASK_RUNNING);
 	for (u32 i = 0; i < queued; i++) {
-		if (dequeue(&w[i]) != WAITING)
+		if (futex_dequeue(&w[i]) != WAITING)
 			index = i;
 		futex_key_put(&w[i].key);
 	}
 	kfree(w);
 	return index >= 0 ? index : ret;
-}
-
-/* --- robust lists, exit --------------------------------------------------------------- */
-
-/* A word that t may own: mark it and wake one. */
-static void word_death(struct task *t, vaddr_t uaddr, bool pi, bool pending)
-{
-	u32 word, found;
-
-	if (uaddr & 3 || get_user_u32(uaddr, &word))
-		return;
-	/* Between unlocking and waking: somebody else has to be woken in our place. */
-	if (pending && !pi && !word) {
-		futex_wake(uaddr, true, 1, FUTEX_BITSET_MATCH_ANY);
-		return;
-	}
-	for (;;) {
-		if ((word & FUTEX_TID_MASK) != (u32)t->tid)
-			return;
-		if (pi && (word & FUTEX_WAITERS)) {
-			struct futex_key key;
-
-			if (mm_futex_key(uaddr, true, true, &key))
-				return;
-			pi_hand_over(uaddr, &key, (u32)t->tid, FUTEX_OWNER_DIED);
-			futex_key_put(&key);
-			return;
-		}
-		if (cmpxchg_user_u32(uaddr, word, (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED, &found))
-			return;
-		if (found == word)
-			break;
-		word = found;
-	}
-	if (!pi && (word & FUTEX_WAITERS))
-		futex_wake(uaddr, true, 1, FUTEX_BITSET_MATCH_ANY);
-}
-
-/* The list is the user's: nothing about it is believed. Bit 0 of a pointer says that the lock is PI. */
-static void robust_exit(struct task *t)
-{
-	u64 head = t->robust_list, entry, offset, pending, next;
-
-	if (get_user_u64(head, &entry) || get_user_u64(head + 8, &offset) ||
-	    get_user_u64(head + 16, &pending))
-		return;
-	for (int limit = ROBUST_LIST_LIMIT; (entry & ~1UL) != head && limit; limit--) {
-		/* Read on before the word is given away: its owner may free the entry. */
-		bool bad = get_user_u64(entry & ~1UL, &next);
-
-		if ((entry & ~1UL) != (pending & ~1UL))
-			word_death(t, (entry & ~1UL) + offset, entry & 1, false);
-		if (bad)
-			return;
-		entry = next;
-		cond_resched();
-	}
-	if (pending & ~1UL)
-		word_death(t, (pending & ~1UL) + offset, pending & 1, true);
-}
-
-/* Waiters for a PI lock whose owner t is and that no robust list names: let them look again. */
-static void pi_exit(struct task *t)
-{
-	if (!__atomic_load_n(&pi_waiters, __ATOMIC_SEQ_CST))
-		return;
-	for (u64 i = 0; i <= bucket_mask; i++) {
-		struct bucket *b = &buckets[i];
-
-		if (list_empty(&b->waiters))
-			continue;
-		spin_lock(&b->lock);
-		list_for_each_safe(w, &b->waiters, struct futex_wait, link)
-			if (w->pi && w->owner == (u32)t->tid)
-				wake_waiter(w);
-		spin_unlock(&b->lock);
-	}
-}
-
-void futex_exit(struct task *t)
-{
-	if (t->robust_list)
-		robust_exit(t);
-	t->robust_list = 0;
-	pi_exit(t);
-}
-
-void futex_wake_user(vaddr_t uaddr)
-{
-	futex_wake(uaddr, true, 1, FUTEX_BITSET_MATCH_ANY);
 }
 
 /* --- the calls ------------------------------------------------------------------------- */
@@ -785,39 +492,17 @@ long sys_futex(u64 uaddr, u64 op_, u64 val, u64 utimeout, u64 uaddr2, u64 val3)
 	return -ENOSYS;
 }
 
-long sys_set_robust_list(u64 head, u64 len)
-{
-	if (len != sizeof(struct robust_list_head))
-		return -EINVAL;
-	current->robust_list = head;
-	return 0;
-}
-
-long sys_get_robust_list(u64 tid, u64 uhead, u64 ulen)
-{
-	struct task *t = (int)tid ? task_by_tid((int)tid) : NULL;
-	u64 head = t ? t->robust_list : current->robust_list;
-
-	if ((int)tid && !t)
-		return -ESRCH;
-	if (t)
-		task_put(t);
-	if (put_user_u64(ulen, sizeof(struct robust_list_head)) || put_user_u64(uhead, head))
-		return -EFAULT;
-	return 0;
-}
-
 void futex_init(void)
 {
 	u64 n = 256;
 
 	while (n < 64UL * num_cpus)
 		n *= 2;
-	buckets = kzalloc(n * sizeof(struct bucket));
-	ASSERT(buckets);
-	bucket_mask = n - 1;
+	futex_buckets = kzalloc(n * sizeof(struct bucket));
+	ASSERT(futex_buckets);
+	futex_bucket_mask = n - 1;
 	for (u64 i = 0; i < n; i++) {
-		spin_init(&buckets[i].lock, &futex_class);
-		list_init(&buckets[i].waiters);
+		spin_init(&futex_buckets[i].lock, &futex_class);
+		list_init(&futex_buckets[i].waiters);
 	}
 }

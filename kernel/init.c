@@ -14,8 +14,8 @@
 #include "mm/page.h"
 
 static const char *init_argv[3] = { "/init" };
-static const char *const init_envp[] = { "HOME=/", "TERM=linux", "PATH=/bin:/sbin:/usr/bin:/usr/sbin",
-					 NULL };
+static const char *const init_envp[] = { "HOME=/", "TERM=linux",
+					 "PATH=/bin:/sbin:/usr/bin:/usr/sbin", NULL };
 
 /* What a process may use unless told otherwise: as Linux. */
 static void default_limits(struct process *p)

@@ -7,7 +7,10 @@
 #include "kernel/process.h"
 #include "kernel/string.h"
 
-/* A number says the place in the table and how often places were given, so that old ones are not mistaken. */
+/*
+ * A number says the place in the table and how often places were given, so that old ones are
+ * not mistaken.
+ */
 #define ID_PLACES 32768
 
 static struct ipc_object *by_key(struct ipc_table *t, int key)
@@ -55,7 +58,8 @@ static long use_old(struct ipc_object *o, int flags, int (*check)(struct ipc_obj
 	return err ? err : o->id;
 }
 
-long ipc_get(struct ipc_table *t, int key, int flags, struct ipc_object *(*make)(void *arg, int *err),
+long ipc_get(struct ipc_table *t, int key, int flags,
+	     struct ipc_object *(*make)(void *arg, int *err),
 	     int (*check)(struct ipc_object *o, void *arg), void *arg)
 {
 	struct ipc_object *o, *fresh = NULL;

@@ -26,14 +26,15 @@ struct ipc_table {
 	spinlock_t lock; /* guards all below, and what objects say it does; takes nothing inside */
 	u32 used, seq;
 	struct ipc_object *slots[IPC_SLOTS];
-	void (*destroy)(struct ipc_object *o); /* the last reference is gone; sleeps; no lock held */
+	void (*destroy)(struct ipc_object *o); /* the last reference is gone; no lock held */
 };
 
 /*
  * xxxget(2): the object of a key. make() (outside of the lock, with arg) gives a new one, or
  * NULL with *err. check() says whether an old one fits: 0 or -errno; lock held. Returns the id.
  */
-long ipc_get(struct ipc_table *t, int key, int flags, struct ipc_object *(*make)(void *arg, int *err),
+long ipc_get(struct ipc_table *t, int key, int flags,
+	     struct ipc_object *(*make)(void *arg, int *err),
 	     int (*check)(struct ipc_object *o, void *arg), void *arg);
 
 /* By number, with a reference; *err: -EINVAL none, -EIDRM: the number has another owner by now. */
@@ -55,8 +56,8 @@ void ipc_set_perm(struct ipc_table *t, struct ipc_object *o, const struct ipc64_
 long ipc_highest(struct ipc_table *t);
 
 /*
- * For mm: an area made of a segment (the cookie of mm_map_shared()) has been made (mmap, fork, split), or
- * is gone. mm's locks may be held.
+ * For mm: an area made of a segment (the cookie of mm_map_shared()) has been made (mmap,
+ * fork, split), or is gone. mm's locks may be held.
  */
 void shm_area_opened(void *segment);
 void shm_area_closed(void *segment);

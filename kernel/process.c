@@ -1,9 +1,10 @@
 /*
  * The table of numbers and the family tree.
  *
- * One entry a number says which thread and which process have it and who is in the process group of
- * that number; `uses` counts all of these and the members of the session, and the number is free at 0.
- * Entries come in chunks of one page that are never given back: 65536 numbers cost 4 MB at the most.
+ * One entry a number says which thread and which process have it and who is in the process
+ * group of that number; `uses` counts all of these and the members of the session, and the
+ * number is free at 0. Entries come in chunks of one page, which goes (by RCU) when none of
+ * its numbers is in use.
  *
  * Written under the tree lock. Read under RCU: an entry's pointers are
  * cleared before the reference that the table holds is dropped, and what they point to is
@@ -115,7 +116,10 @@ static struct pid_chunk *chunk_alloc(void)
 	return chunk;
 }
 
-/* The first free number after the last one given; it may lie in a chunk that is not there. 0: none. */
+/*
+ * The first free number after the last one given; it may lie in a chunk that is not there. 0:
+ * none.
+ */
 static int next_free(void)
 {
 	int pid = last_pid;
@@ -217,7 +221,8 @@ bool pgrp_orphaned(int pgid, struct process *ignored)
 	if (!e)
 		return true;
 	list_for_each(p, &e->members, struct process, pgrp_link) {
-		if (p == ignored || p->state != PROCESS_ALIVE || !p->parent || p->parent == init_process)
+		if (p == ignored || p->state != PROCESS_ALIVE || !p->parent ||
+		    p->parent == init_process)
 			continue;
 		if (p->parent->pgid != pgid && p->parent->sid == p->sid)
 			return false;
@@ -321,27 +326,27 @@ struct process *process_after(struct process *p)
 struct task *process_next_task(struct process *p, int tid)
 {
 	struct task *best = NULL;
-	u64 flags = tree_lock();
+	u64 flags = spin_lock_irqsave(&p->siglock);
 
 	list_for_each(t, &p->threads, struct task, thread_link)
 		if (t->tid >= tid && (!best || t->tid < best->tid))
 			best = t;
 	if (best)
 		task_get(best);
-	tree_unlock(flags);
+	spin_unlock_irqrestore(&p->siglock, flags);
 	return best;
 }
 
 struct task *process_task(struct process *p)
 {
-	u64 flags = tree_lock();
+	u64 flags = spin_lock_irqsave(&p->siglock);
 	struct task *t = p->leader;
 
 	if (!t && !list_empty(&p->threads))
 		t = list_first(&p->threads, struct task, thread_link);
 	if (t)
 		task_get(t);
-	tree_unlock(flags);
+	spin_unlock_irqrestore(&p->siglock, flags);
 	return t;
 }
 

@@ -68,10 +68,10 @@ struct process {
 	struct list children, sibling;
 	int pgid, sid;          /* single words */
 	struct list pgrp_link;
-	struct list threads;    /* struct task, thread_link; tree lock and siglock to write, either to read */
+	struct list threads;    /* struct task, thread_link; written under tree lock and siglock */
 	u32 nr_threads;         /* as threads */
 	u32 live;               /* threads that have not begun to exit; siglock */
-	struct task *leader;    /* NULL once it has exited */
+	struct task *leader;    /* NULL once it has exited; as threads */
 	enum process_state state;
 	int exit_signal;        /* to the parent: SIGCHLD, or what clone(2) said; 0 = none */
 	u32 exit_code;          /* as wait(2) gives it; once a zombie */
@@ -131,18 +131,20 @@ struct process *process_get(struct process *p);
 void process_put(struct process *p);
 
 /*
- * By number, with a reference, or NULL. process_by_pid() finds zombies too; what was waited for is gone.
+ * By number, with a reference, or NULL. process_by_pid() finds zombies too; what was waited
+ * for is gone.
  */
 struct process *process_by_pid(int pid);
 struct task *task_by_tid(int tid);
 
 /*
- * Iteration in order of pid, each with a reference (put it): the first process with number >= pid,
- * or NULL. for (p = process_next(1); p; p = process_after(p)) - process_after() puts its argument.
+ * Iteration in order of pid, each with a reference (put it): the first process with number >=
+ * pid, or NULL. for (p = process_next(1); p; p = process_after(p)) - process_after() puts its
+ * argument.
  */
 struct process *process_next(int pid);
 struct process *process_after(struct process *p);
-/* Threads of one process in the same way: the first with tid >= tid. */
+/* Threads of one process in the same way: the first with tid >= tid. Both take the siglock only. */
 struct task *process_next_task(struct process *p, int tid);
 /* Some live thread, preferably the leader, with a reference; NULL for a zombie. */
 struct task *process_task(struct process *p);
@@ -194,7 +196,10 @@ static inline bool is_root(void)
 void thread_exit(u32 code) __noreturn; /* code as wait(2) gives it */
 void process_exit(u32 code) __noreturn; /* all threads */
 
-/* exec.c: replace the current program by the one at `path` with kernel strings; init only. 0 or -errno. */
+/*
+ * exec.c: replace the current program by the one at `path` with kernel strings; init only. 0
+ * or -errno.
+ */
 int exec_kernel(const char *path, const char *const *argv, const char *const *envp);
 
 /* clone.c: the current task is about to leave its mm (exec, exit): tells whoever waits for that. */
@@ -215,7 +220,10 @@ void sem_exit(struct process *p);
 /* sysmisc.c: cryptographically strong random bytes; any context but interrupts. */
 void random_bytes(void *buf, size_t n);
 
-/* procinfo.c: text of /proc/PID/{stat,status,cmdline,environ,limits,auxv}; t may be NULL (zombie). */
+/*
+ * procinfo.c: text of /proc/PID/{stat,status,cmdline,environ,limits,auxv}; t may be NULL
+ * (zombie).
+ */
 void process_show_stat(struct process *p, struct task *t, struct seq *s);
 void process_show_status(struct process *p, struct task *t, struct seq *s);
 void process_show_cmdline(struct process *p, struct seq *s);

@@ -103,13 +103,14 @@ void process_show_stat(struct process *p, struct task *t, struct seq *s)
 	if (t && t->rt_priority)
 		priority = -1 - t->rt_priority;
 	seq_printf(s, "%d (%s) %c %d %d %d %d %d %u ", now.pid, comm_of(p, t),
-		   process_state_letter(p, t), now.ppid, now.pgid, now.sid, (int)tty, tpgid, 0x400000);
+		   process_state_letter(p, t), now.ppid, now.pgid, now.sid, (int)tty, tpgid,
+		   0x400000);
 	seq_printf(s, "%lu %lu %lu %lu %lu %lu %lu %lu %d %d %u 0 %lu ", now.own.min_flt,
 		   now.reaped.min_flt, now.own.maj_flt, now.reaped.maj_flt, ticks(now.own.user_ns),
 		   ticks(now.own.system_ns), ticks(now.reaped.user_ns), ticks(now.reaped.system_ns),
 		   priority, t ? t->nice : 0, now.threads, ticks(t ? t->start_ns : p->start_ns));
-	seq_printf(s, "%lu %lu %lu ", mm ? (u64)mm_counter(mm, MM_VM) * PAGE_SIZE : 0, mm ? mm_rss(mm) : 0,
-		   rlimit_of(p, RLIMIT_RSS));
+	seq_printf(s, "%lu %lu %lu ", mm ? (u64)mm_counter(mm, MM_VM) * PAGE_SIZE : 0,
+		   mm ? mm_rss(mm) : 0, rlimit_of(p, RLIMIT_RSS));
 	seq_printf(s, "%lu %lu %lu 0 0 ", mm ? mm->code_start : 0, mm ? mm->code_end : 0,
 		   mm ? mm->stack_start : 0);
 	seq_printf(s, "%lu %lu %lu %lu 0 0 0 ", now.pending & 0x7fffffff, now.blocked & 0x7fffffff,

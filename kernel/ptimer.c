@@ -1,17 +1,6 @@
 /*
- * Interval timers: setitimer, alarm, timer_*.
- *
- * A periodic timer whose signal is still pending is not running: it starts again
- * when the signal is taken, which then tells how many intervals went by. So a
- * short interval costs a slow program signals, not interrupts.
- *
- * Timers on CPU time have no interrupt of their own. CPU time of a process passes no faster than
- * real time by the number of its threads, so the timer looks again when that could have made it
- * expire at the earliest.
- *
- * Locks: process->timer_mutex for everything that starts and stops timers; the siglock, which handlers take
- * (interrupt context), for the values. timer_cancel() waits for a handler, so it is never called
- * under the siglock; timer_arm() may be, as a handler that can still be running has left the siglock for good.
+ * POSIX timers: timer_create, timer_settime, ... How periodic timers and those on CPU time
+ * work, and the locking, is said in ptimer.h.
  */
 #include "kernel/ptimer.h"
 
@@ -27,7 +16,6 @@
 #include "kernel/time.h"
 #include "mm/slab.h"
 
-#define MIN_INTERVAL  1000000UL /* between looks at CPU time, and of ignored signals */
 #define MAX_OVERRUN   0x7fffffffUL
 #define MAX_TIMERS    4096      /* of a process */
 
@@ -50,8 +38,7 @@ struct posix_timer {
 
 static struct slab_cache *timer_cache;
 
-/* First multiple of the interval after now; *missed: how many were passed over. */
-static u64 forward(u64 expires, u64 interval, u64 now, u64 *missed)
+u64 timer_forward(u64 expires, u64 interval, u64 now, u64 *missed)
 {
 	u64 n = now >= expires ? (now - expires) / interval : 0;
 
@@ -59,188 +46,10 @@ static u64 forward(u64 expires, u64 interval, u64 now, u64 *missed)
 	return expires + (n + 1) * interval;
 }
 
-/* Real time until `left` ns of CPU time can have passed at the earliest. */
-static u64 cpu_deadline(struct process *p, u64 left)
+u64 timer_cpu_deadline(struct process *p, u64 left)
 {
-	return deadline_after(MAX(left / MAX(p->nr_threads, 1u), MIN_INTERVAL));
+	return deadline_after(MAX(left / MAX(p->nr_threads, 1u), TIMER_MIN_INTERVAL));
 }
-
-/* --- ITIMER_REAL ------------------------------------------------------------- */
-
-static void real_timer_fire(struct timer *timer)
-{
-	struct process *p = container_of(timer, struct process, real_timer);
-	struct list garbage = LIST_INIT(garbage); /* stays empty: nothing undoes SIGALRM */
-	struct sigqueue *none = NULL;
-	siginfo_t info;
-	u64 flags;
-
-	siginfo_kernel(&info, SIGALRM);
-	flags = spin_lock_irqsave(&p->siglock);
-	p->real_fired = true;
-	signal_send_locked(p, NULL, SIGALRM, &info, &none, &garbage);
-	spin_unlock_irqrestore(&p->siglock, flags);
-}
-
-void real_timer_taken(struct process *p)
-{
-	u64 missed;
-
-	if (!p->real_fired)
-		return;
-	p->real_fired = false;
-	if (!p->real_interval) {
-		p->real_expires = 0;
-		return;
-	}
-	p->real_expires = forward(p->real_expires, p->real_interval, clock_ns(), &missed);
-	timer_arm(&p->real_timer, p->real_expires);
-}
-
-static void real_timer_get(struct process *p, u64 *left, u64 *interval)
-{
-	u64 now = clock_ns();
-
-	*interval = p->real_interval;
-	*left = !p->real_expires ? 0 : p->real_expires > now ? p->real_expires - now : 1000;
-}
-
-static void real_timer_set(struct process *p, u64 value, u64 interval, u64 *old_value,
-			   u64 *old_interval)
-{
-	u64 flags;
-
-	mutex_lock(&p->timer_mutex);
-	timer_cancel(&p->real_timer);
-	flags = spin_lock_irqsave(&p->siglock);
-	real_timer_get(p, old_value, old_interval);
-	p->real_expires = value ? deadline_after(value) : 0;
-	p->real_interval = interval;
-	p->real_fired = false;
-	if (value)
-		timer_arm(&p->real_timer, p->real_expires);
-	spin_unlock_irqrestore(&p->siglock, flags);
-	mutex_unlock(&p->timer_mutex);
-}
-
-/* --- ITIMER_VIRTUAL, ITIMER_PROF ------------------------------------------------ */
-
-static void cpu_timer_fire(struct timer *timer)
-{
-	static const int signals[2] = { SIGVTALRM, SIGPROF };
-	struct process *p = container_of(timer, struct process, cpu_timer);
-	u64 now[2], left = 0, flags;
-	bool fired[2] = { false, false };
-
-	now[0] = process_cpu_ns(p, true);
-	now[1] = process_cpu_ns(p, false);
-	flags = spin_lock_irqsave(&p->siglock);
-	for (int i = 0; i < 2; i++) {
-		struct cpu_itimer *it = &p->cpu_itimer[i];
-		u64 missed;
-
-		if (!it->expires)
-			continue;
-		if (now[i] >= it->expires) {
-			fired[i] = true;
-			it->expires = it->interval ? forward(it->expires, it->interval, now[i],
-							     &missed) : 0;
-		}
-		if (it->expires && (!left || it->expires - now[i] < left))
-			left = it->expires - now[i];
-	}
-	if (left)
-		timer_arm(&p->cpu_timer, cpu_deadline(p, left));
-	spin_unlock_irqrestore(&p->siglock, flags);
-	for (int i = 0; i < 2; i++)
-		if (fired[i])
-			process_kill(p, signals[i]);
-}
-
-static void cpu_timer_get(struct process *p, int which, u64 now, u64 *left, u64 *interval)
-{
-	struct cpu_itimer *it = &p->cpu_itimer[which];
-
-	*interval = it->interval;
-	*left = !it->expires ? 0 : it->expires > now ? it->expires - now : 1000;
-}
-
-static void cpu_timer_set(struct process *p, int which, u64 value, u64 interval, u64 *old_value,
-			  u64 *old_interval)
-{
-	struct cpu_itimer *it = &p->cpu_itimer[which];
-	u64 now = process_cpu_ns(p, which == 0), flags;
-
-	mutex_lock(&p->timer_mutex);
-	timer_cancel(&p->cpu_timer);
-	flags = spin_lock_irqsave(&p->siglock);
-	cpu_timer_get(p, which, now, old_value, old_interval);
-	it->expires = value ? now + value : 0;
-	it->interval = interval;
-	if (p->cpu_itimer[0].expires || p->cpu_itimer[1].expires)
-		timer_arm(&p->cpu_timer, clock_ns() + MIN_INTERVAL);
-	spin_unlock_irqrestore(&p->siglock, flags);
-	mutex_unlock(&p->timer_mutex);
-}
-
-/* --- the calls ------------------------------------------------------------------ */
-
-static int put_itimer(vaddr_t user, u64 left, u64 interval)
-{
-	if (put_timeval(user, interval) || put_timeval(user + 16, left))
-		return -EFAULT;
-	return 0;
-}
-
-long sys_getitimer(u64 which, u64 user)
-{
-	struct process *p = current->process;
-	u64 left, interval, flags, now;
-
-	if (which > ITIMER_PROF)
-		return -EINVAL;
-	now = which ? process_cpu_ns(p, which == ITIMER_VIRTUAL) : 0;
-	flags = spin_lock_irqsave(&p->siglock);
-	if (which == ITIMER_REAL)
-		real_timer_get(p, &left, &interval);
-	else
-		cpu_timer_get(p, (int)which - 1, now, &left, &interval);
-	spin_unlock_irqrestore(&p->siglock, flags);
-	return put_itimer(user, left, interval);
-}
-
-long sys_setitimer(u64 which, u64 user, u64 old)
-{
-	struct process *p = current->process;
-	u64 value = 0, interval = 0, old_value, old_interval;
-	int err;
-
-	if (user) {
-		err = get_timeval(user, &interval);
-		if (!err)
-			err = get_timeval(user + 16, &value);
-		if (err)
-			return err;
-	}
-	if (which > ITIMER_PROF)
-		return -EINVAL;
-	if (which == ITIMER_REAL)
-		real_timer_set(p, value, interval, &old_value, &old_interval);
-	else
-		cpu_timer_set(p, (int)which - 1, value, interval, &old_value, &old_interval);
-	return old ? put_itimer(old, old_value, old_interval) : 0;
-}
-
-long sys_alarm(u64 seconds)
-{
-	u64 old, interval;
-
-	real_timer_set(current->process, (u32)seconds * NS_PER_SEC, 0, &old, &interval);
-	/* Rounded to the nearest, but never to "none". */
-	return old && old < NS_PER_SEC ? 1 : (long)((old + NS_PER_SEC / 2) / NS_PER_SEC);
-}
-
-/* --- POSIX timers ------------------------------------------------------------------ */
 
 static u64 timer_now(struct posix_timer *pt)
 {
@@ -254,7 +63,7 @@ static void timer_start(struct posix_timer *pt, u64 now)
 {
 	u64 left = pt->expires > now ? pt->expires - now : 0;
 
-	timer_arm(&pt->timer, pt->cpu_time ? cpu_deadline(pt->process, left) : pt->expires);
+	timer_arm(&pt->timer, pt->cpu_time ? timer_cpu_deadline(pt->process, left) : pt->expires);
 }
 
 static void posix_timer_fire(struct timer *timer)
@@ -281,7 +90,7 @@ static void posix_timer_fire(struct timer *timer)
 			pt->expires = 0;
 			break;
 		}
-		pt->expires = forward(pt->expires, pt->interval, MAX(now, now + MIN_INTERVAL),
+		pt->expires = timer_forward(pt->expires, pt->interval, MAX(now, now + TIMER_MIN_INTERVAL),
 				      &missed);
 		timer_start(pt, now);
 	}
@@ -298,7 +107,7 @@ void posix_timer_taken(struct posix_timer *pt, siginfo_t *info)
 		pt->requeue = false;
 		/* CPU time cannot be summed up under the siglock: the next look at it will. */
 		now = pt->cpu_time ? pt->expires : clock_ns();
-		pt->expires = forward(pt->expires, pt->interval, now, &missed);
+		pt->expires = timer_forward(pt->expires, pt->interval, now, &missed);
 		timer_start(pt, now);
 	}
 	pt->last_overrun = MIN(pt->overrun + missed, MAX_OVERRUN);
@@ -464,7 +273,7 @@ static void timer_get(struct posix_timer *pt, u64 now, u64 *left, u64 *interval)
 
 	*interval = pt->interval;
 	if (expires && expires <= now && pt->interval)
-		expires = forward(expires, pt->interval, now, &missed);
+		expires = timer_forward(expires, pt->interval, now, &missed);
 	if (pt->notify == SIGEV_NONE && !pt->interval && expires <= now)
 		expires = 0;
 	*left = !expires ? 0 : expires > now ? expires - now : 1;
@@ -565,13 +374,7 @@ long sys_timer_delete(u64 id)
 	return pt ? 0 : -EINVAL;
 }
 
-/* --- life --------------------------------------------------------------------------- */
-
-void timers_init(struct process *p)
-{
-	timer_init(&p->real_timer, real_timer_fire);
-	timer_init(&p->cpu_timer, cpu_timer_fire);
-}
+/* --- life -------------------- */
 
 void timers_exec(struct process *p)
 {
@@ -587,14 +390,7 @@ void timers_exec(struct process *p)
 
 void timers_exit(struct process *p)
 {
-	u64 value, interval;
-
-	if (p->real_expires)
-		real_timer_set(p, 0, 0, &value, &interval);
-	if (p->cpu_itimer[0].expires || p->cpu_itimer[1].expires) {
-		cpu_timer_set(p, 0, 0, 0, &value, &interval);
-		cpu_timer_set(p, 1, 0, 0, &value, &interval);
-	}
+	itimers_exit(p);
 	if (!list_empty(&p->posix_timers))
 		timers_exec(p);
 }

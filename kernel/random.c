@@ -1,7 +1,8 @@
 /*
- * Random bytes: ChaCha20 (RFC 8439) keyed from what the machine has, RDRAND where there is one, the
- * time-stamp counter and the clocks. After every request the key is replaced by the generator's own
- * output, so that what was given out cannot be computed again from a later state.
+ * Random bytes: ChaCha20 (RFC 8439) keyed from what the machine has, RDRAND where there is
+ * one, the time-stamp counter and the clocks. After every request the key is replaced by the
+ * generator's own output, so that what was given out cannot be computed again from a later
+ * state.
  *
  * Enough for AT_RANDOM, getrandom(2) and /dev/urandom of a teaching kernel; do not
  * make long-lived keys with it.

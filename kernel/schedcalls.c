@@ -161,7 +161,7 @@ long sys_sched_get_priority_max(u64 policy)
 {
 	if (is_realtime((int)policy))
 		return 99;
-	return policy <= SCHED_IDLE || policy == SCHED_DEADLINE ? (policy == 4 ? -EINVAL : 0) : -EINVAL;
+	return policy > SCHED_DEADLINE || policy == 4 /* SCHED_ISO */ ? -EINVAL : 0;
 }
 
 long sys_sched_get_priority_min(u64 policy)

@@ -1,19 +1,25 @@
 /*
  * System V semaphores: sets of counters that change together or not at all.
  *
- * One lock guards a set; who cannot go on waits on the set's queue and tries again after each change of it. What an
- * operation with SEM_UNDO did is noted per process and set, and taken back when the process ends.
+ * One lock guards a set. Who cannot go on leaves his operations in the set's queue; whoever
+ * changes the set tries them all again, in order, and carries out those that can go on now.
+ * So when a call has returned, everything that it made possible has happened. What an
+ * operation with SEM_UNDO did is noted per process and set, and taken back when the process
+ * ends.
  *
- * Locks: undo_lock (who has which undo) outside of a set's lock; neither is held while user memory is touched.
+ * Locks: undo_lock (who has which undo) outside of a set's lock; neither is held while user
+ * memory is touched.
  */
 #include <asm/errno.h>
 #include <asm/sembuf.h>
 #include <linux/ipc.h>
 #include <linux/sem.h>
 
+#include "arch/x86_64/cpu.h"
 #include "arch/x86_64/uaccess.h"
 #include "kernel/ipc.h"
 #include "kernel/process.h"
+#include "kernel/signal.h"
 #include "kernel/string.h"
 #include "kernel/syscall.h"
 #include "kernel/time.h"
@@ -28,10 +34,10 @@ struct semaphore {
 struct sem_set {
 	struct ipc_object ipc;   /* first */
 	u32 nsems;               /* constant */
-	spinlock_t lock;         /* guards all below; takes only wait queues inside */
+	spinlock_t lock;         /* guards all below; takes only run queues inside */
 	bool dead;               /* removed: waiters get EIDRM */
 	long otime, ctime;
-	struct wait_queue changed;
+	struct list waiting;     /* struct sem_operation, longest first */
 	struct list undos;       /* struct sem_undo, set_link */
 	struct semaphore sem[];
 };
@@ -80,7 +86,7 @@ static struct ipc_object *set_make(void *arg, int *err)
 		return NULL;
 	s->nsems = nsems;
 	spin_init(&s->lock, &sem_class);
-	wait_init(&s->changed);
+	list_init(&s->waiting);
 	list_init(&s->undos);
 	s->ctime = now_seconds();
 	return &s->ipc;
@@ -102,13 +108,17 @@ long sys_semget(u64 key, u64 nsems, u64 flags)
 
 /* --- semop ------------------------------------------------------------------------------ */
 
+/* On the stack of the task that calls; all guarded by the set's lock. */
 struct sem_operation {
 	struct sem_set *set;
 	struct sem_undo *undo;   /* NULL: no operation wants one */
 	const struct sembuf *ops;
 	u32 nr;
-	int blocked;             /* index of the operation that cannot go on, -1 none */
-	bool counted;            /* ... and its waiter count is ours */
+	int pid;
+	int blocked;             /* index of the operation that cannot go on */
+	struct task *task;
+	struct list link;        /* set->waiting */
+	int result;              /* 1: still waiting; stored last, as the waiter may go then */
 };
 
 static u32 *waiter_count(struct sem_operation *o)
@@ -119,14 +129,10 @@ static u32 *waiter_count(struct sem_operation *o)
 	return op->sem_op ? &sem->ncount : &sem->zcount;
 }
 
-static void uncount(struct sem_operation *o)
-{
-	if (o->counted)
-		--*waiter_count(o);
-	o->counted = false;
-}
-
-/* One after the other; what has been done is undone if one cannot go on. 0, 1 wait, -errno. Set locked. */
+/*
+ * One after the other; what has been done is undone if one cannot go on. 0, 1 wait, -errno.
+ * Set locked.
+ */
 static int try_all(struct sem_operation *o)
 {
 	int ret = 0;
@@ -159,7 +165,7 @@ static int try_all(struct sem_operation *o)
 	}
 	if (!ret) {
 		for (i = 0; i < o->nr; i++)
-			o->set->sem[o->ops[i].sem_num].pid = current->process->pid;
+			o->set->sem[o->ops[i].sem_num].pid = o->pid;
 		return 0;
 	}
 	while (i-- > 0) {
@@ -172,22 +178,73 @@ static int try_all(struct sem_operation *o)
 	return ret;
 }
 
-/* True when the wait is over; *ret is the result then. */
-static bool attempt(struct sem_operation *o, long *ret)
+static void finish(struct sem_operation *o, int result)
+{
+	struct task *t = o->task;
+
+	--*waiter_count(o);
+	list_del(&o->link);
+	task_get(t);
+	smp_store_release(&o->result, result);
+	wake_task(t);
+	task_put(t);
+}
+
+/* The set has changed: whoever can go on now does. Set locked. */
+static void run_waiting(struct sem_set *s)
+{
+	bool again;
+
+	do {
+		again = false;
+		list_for_each_safe(o, &s->waiting, struct sem_operation, link) {
+			int blocked = o->blocked, ret = s->dead ? -EIDRM : try_all(o);
+
+			if (ret == 1) {
+				int now = o->blocked;
+
+				o->blocked = blocked;
+				--*waiter_count(o);
+				o->blocked = now;
+				++*waiter_count(o);
+				continue;
+			}
+			o->blocked = blocked;
+			if (!ret)
+				s->otime = now_seconds();
+			finish(o, ret);
+			again |= !ret;
+		}
+	} while (again);
+}
+
+/*
+ * Queued: sleep until somebody has carried it out. 0, -EAGAIN after the deadline, -EINTR,
+ * -EIDRM.
+ */
+static long wait_turn(struct sem_operation *o, u64 deadline)
 {
 	struct sem_set *s = o->set;
+	long ret = 0;
 
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (smp_load_acquire(&o->result) != 1)
+			break;
+		ret = signal_pending(current) ? -EINTR : schedule_until(deadline) ? 0 : -EAGAIN;
+		if (ret)
+			break;
+	}
+	set_current_state(TASK_RUNNING);
 	spin_lock(&s->lock);
-	uncount(o);
-	*ret = s->dead ? -EIDRM : try_all(o);
-	if (*ret == 1) {
-		++*waiter_count(o);
-		o->counted = true;
-	} else if (!*ret) {
-		s->otime = now_seconds();
+	if (o->result != 1) {
+		ret = o->result;
+	} else {
+		--*waiter_count(o);
+		list_del(&o->link);
 	}
 	spin_unlock(&s->lock);
-	return *ret != 1;
+	return ret;
 }
 
 /* The current process's note for this set, made if there is none. */
@@ -220,10 +277,10 @@ static struct sem_undo *undo_of(struct sem_set *s)
 
 static long operate(struct sem_set *s, const struct sembuf *ops, u32 nr, u64 deadline)
 {
-	struct sem_operation o = { .set = s, .ops = ops, .nr = nr, .blocked = -1 };
+	struct sem_operation o = { .set = s, .ops = ops, .nr = nr, .task = current,
+				   .pid = current->process->pid };
 	bool alters = false, undo = false;
 	long ret = 0;
-	int err;
 
 	for (u32 i = 0; i < nr; i++) {
 		if (ops[i].sem_num >= s->nsems)
@@ -239,18 +296,19 @@ static long operate(struct sem_set *s, const struct sembuf *ops, u32 nr, u64 dea
 		if (!o.undo)
 			return -ENOMEM;
 	}
-	if (!attempt(&o, &ret)) {
-		err = wait_event_until(&s->changed, attempt(&o, &ret), deadline);
-		if (err) {
-			spin_lock(&s->lock);
-			uncount(&o);
-			spin_unlock(&s->lock);
-			ret = err == -ETIMEDOUT ? -EAGAIN : err;
-		}
+	spin_lock(&s->lock);
+	o.result = s->dead ? -EIDRM : try_all(&o);
+	ret = o.result;
+	if (ret == 1) {
+		++*waiter_count(&o);
+		list_add_tail(&s->waiting, &o.link);
+	} else if (!ret) {
+		s->otime = now_seconds();
+		if (alters)
+			run_waiting(s);
 	}
-	if (!ret && alters)
-		wake_up_all(&s->changed);
-	return ret;
+	spin_unlock(&s->lock);
+	return ret == 1 ? wait_turn(&o, deadline) : ret;
 }
 
 static long semop(int id, vaddr_t uops, u64 nr, u64 deadline)
@@ -317,8 +375,8 @@ void sem_exit(struct process *p)
 			s->sem[i].value = (u16)MIN(MAX(value, 0), SEMVMX);
 			s->sem[i].pid = p->pid;
 		}
+		run_waiting(s);
 		spin_unlock(&s->lock);
-		wake_up_all(&s->changed);
 		ipc_put(&sets, &s->ipc);
 		kfree(u);
 	}
@@ -340,8 +398,8 @@ static long sem_remove(struct sem_set *s)
 	spin_unlock(&sets.lock);
 	spin_lock(&s->lock);
 	s->dead = true;
+	run_waiting(s);
 	spin_unlock(&s->lock);
-	wake_up_all(&s->changed);
 	if (listed)
 		ipc_put(&sets, &s->ipc);
 	return 0;
@@ -387,8 +445,8 @@ static long set_all(struct sem_set *s, vaddr_t uarray)
 		spin_lock(&s->lock);
 		for (u32 i = 0; i < s->nsems; i++)
 			set_value(s, i, values[i]);
+		run_waiting(s);
 		spin_unlock(&s->lock);
-		wake_up_all(&s->changed);
 	}
 	kfree(values);
 	return ret;
@@ -435,13 +493,12 @@ static long sem_one(struct sem_set *s, u32 n, int cmd, u64 arg)
 		break;
 	case SETVAL:
 		set_value(s, n, (u16)arg);
+		run_waiting(s);
 		break;
 	default:
 		ret = -EIDRM;
 	}
 	spin_unlock(&s->lock);
-	if (cmd == SETVAL && !ret)
-		wake_up_all(&s->changed);
 	return ret;
 }
 

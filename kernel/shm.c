@@ -1,9 +1,9 @@
 /*
  * System V shared memory: a segment is a page cache without a file.
  *
- * Every area that maps a segment counts as an attachment. A removed segment (IPC_RMID) keeps its number, so that it can
- * still be attached, until the last attachment is gone; then, or at once if there is none, it leaves the table, and
- * its memory goes with the last reference.
+ * Every area that maps a segment counts as an attachment. A removed segment (IPC_RMID) keeps
+ * its number, so that it can still be attached, until the last attachment is gone; then, or
+ * at once if there is none, it leaves the table, and its memory goes with the last reference.
  */
 #include <asm/errno.h>
 #include <asm/shmbuf.h>

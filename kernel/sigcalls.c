@@ -260,7 +260,10 @@ static long info_from_user(siginfo_t *info, vaddr_t uinfo, int sig, int target_p
 	if ((info->si_code >= 0 || info->si_code == SI_TKILL) &&
 	    target_pid != current->process->pid)
 		return -EPERM;
-	/* SI_KERNEL means "no payload" inside; as a lie to oneself it is not worth a queue entry. */
+	/*
+	 * SI_KERNEL means "no payload" inside; as a lie to oneself it is not worth a queue
+	 * entry.
+	 */
 	return 0;
 }
 

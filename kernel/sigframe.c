@@ -8,9 +8,9 @@
  *	ucontext    registers, blocked mask, alternate stack
  *	return address: the restorer       <- stack pointer in the handler, 16 n + 8
  *
- * Nothing that comes back from user memory is believed: selectors keep ring 3, only the user's own
- * flags are taken; registers that hardware could not load become a signal on the way out (exit_work() in
- * arch/x86_64/trap.c).
+ * Nothing that comes back from user memory is believed: selectors keep ring 3, only the
+ * user's own flags are taken; registers that hardware could not load become a signal on the
+ * way out (exit_work() in arch/x86_64/trap.c).
  */
 #include <asm/errno.h>
 #include <asm/processor-flags.h>
@@ -96,7 +96,10 @@ static void regs_from_context(struct regs *r, const struct sigcontext *c)
 	r->vector = (u64)-1;
 }
 
-/* Where the frame goes: *fp for the FPU state, the rest below; 0 if it would leave the alternate stack. */
+/*
+ * Where the frame goes: *fp for the FPU state, the rest below; 0 if it would leave the
+ * alternate stack.
+ */
 static vaddr_t frame_place(const struct regs *regs, const struct sigaction *action, vaddr_t *fp)
 {
 	struct task *t = current;
@@ -116,8 +119,8 @@ static vaddr_t frame_place(const struct regs *regs, const struct sigaction *acti
 	return sp;
 }
 
-int sigframe_setup(struct regs *regs, int sig, const struct sigaction *action, const siginfo_t *info,
-		   u64 saved_mask)
+int sigframe_setup(struct regs *regs, int sig, const struct sigaction *action,
+		   const siginfo_t *info, u64 saved_mask)
 {
 	struct rt_sigframe frame;
 	vaddr_t fp, sp = frame_place(regs, action, &fp);

@@ -1,10 +1,10 @@
 /*
  * Signals: sending, queueing, taking.
  *
- * A signal is pending on a thread or on a process; which thread of a process takes it is decided when it
- * is sent (who does not block it, the main thread first) and again when it is taken. Everything
- * pending is guarded by process->siglock, taken with interrupts off, because timers send signals.
- * task->sig_wanted says that the thread should look; it is what
+ * A signal is pending on a thread or on a process; which thread of a process takes it is
+ * decided when it is sent (who does not block it, the main thread first) and again when it is
+ * taken. Everything pending is guarded by process->siglock, taken with interrupts off,
+ * because timers send signals. task->sig_wanted says that the thread should look; it is what
  * signal_pending() tests, is set under the siglock and only ever errs towards true.
  *
  * A fatal signal becomes SIGKILL for every thread at once. SIGKILL wakes a
@@ -43,7 +43,10 @@ struct sigqueue {
 struct sighand *sighand_alloc(void);
 void sighand_put(struct sighand *s);
 
-/* What a signal with nothing to say looks like: from the kernel, or from the current task (kill). */
+/*
+ * What a signal with nothing to say looks like: from the kernel, or from the current task
+ * (kill).
+ */
 void siginfo_kernel(siginfo_t *info, int sig);
 void siginfo_user(siginfo_t *info, int sig, int code);
 
@@ -55,12 +58,16 @@ void siginfo_user(siginfo_t *info, int sig, int code);
 int signal_send(struct process *p, struct task *t, int sig, const siginfo_t *info);
 /* Every member of a process group, as the terminal does it: SI_KERNEL. Any context. */
 void signal_pgrp(int pgid, int sig);
-/* An entry that the caller owns (timers). siglock held. Returns 0 queued, 1 ignored, -EBUSY it is pending already. */
+/*
+ * An entry that the caller owns (timers). siglock held. Returns 0 queued, 1 ignored, -EBUSY
+ * it is pending already.
+ */
 int signal_send_queue(struct process *p, struct task *t, struct sigqueue *q);
 
 /*
- * A fault of the current task: cannot be blocked or ignored. trap number and error code are what the
- * signal frame shows. Interrupts on or off. The signal is taken on the way back to user mode.
+ * A fault of the current task: cannot be blocked or ignored. trap number and error code are
+ * what the signal frame shows. Interrupts on or off. The signal is taken on the way back to
+ * user mode.
  */
 void send_fault_signal(int signo, int code, u64 addr, u32 trapno, u64 error);
 /* The same without an address: SI_KERNEL. */
@@ -79,8 +86,10 @@ void signal_deliver_syscall(struct regs *regs);
 
 /* Set the blocked mask of the current task. */
 void signal_set_blocked(u64 mask);
-/* For ppoll, pselect, sigsuspend: block `mask` until the call is over; then the old mask is put back,
- * after any handler's frame has been made if the call ended with -ERESTARTNOHAND or -EINTR. */
+/*
+ * For ppoll, pselect, sigsuspend: block `mask` until the call is over; then the old mask is put
+ * back, after any handler's frame has been made if the call ended with -ERESTARTNOHAND or -EINTR.
+ */
 int signal_set_user_mask(vaddr_t umask, size_t size);
 void signal_restore_mask(bool interrupted);
 
@@ -93,7 +102,8 @@ void signal_notify_stop(struct process *p, int code);
 void signal_init(void);
 
 /* sigframe.c: build the frame for a signal and point regs at the handler. 0 or -EFAULT. */
-int sigframe_setup(struct regs *regs, int sig, const struct sigaction *action, const siginfo_t *info, u64 saved_mask);
+int sigframe_setup(struct regs *regs, int sig, const struct sigaction *action,
+		   const siginfo_t *info, u64 saved_mask);
 
 /* siglock of the process that sig concerns is held: */
 bool signal_is_ignored(struct process *p, int sig);

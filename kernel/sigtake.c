@@ -149,7 +149,10 @@ static void start_group_stop(struct process *p, int sig)
 			wake_for_signal(t, false);
 }
 
-/* True if the signal's default action goes ahead: POSIX spares orphaned groups from the terminal's stops. */
+/*
+ * True if the signal's default action goes ahead: POSIX spares orphaned groups from the
+ * terminal's stops.
+ */
 static bool may_stop(struct process *p, int sig)
 {
 	bool orphaned;

@@ -1,10 +1,10 @@
 /*
  * The system-call table and the way through it.
  *
- * The entry code calls syscall_handle() with the user's registers on the kernel stack. Restarting a
- * call that a signal interrupted is decided here and nowhere else: a call that
- * returned an ERESTART code has its signals delivered right here, before
- * exit_to_user() sees the registers.
+ * The entry code calls syscall_handle() with the user's registers on the kernel stack.
+ * Restarting a call that a signal interrupted is decided here and nowhere else: a call that
+ * returned an ERESTART code has its signals delivered right here, before exit_to_user() sees
+ * the registers.
  */
 #include "kernel/syscall.h"
 
@@ -24,10 +24,6 @@ typedef long (*syscall_fn)(u64, u64, u64, u64, u64, u64);
 
 #define NR_SYSCALLS 462
 
-/* Calls whose room is not there yet resolve to sys_ni. */
-#define SYS_WEAK(name, n) __asm__(".weak sys_" #name "\n.set sys_" #name ", sys_ni");
-SYSCALLS(SYS_WEAK)
-
 #define SYS_ENTRY(name, n) [__NR_##name] = (syscall_fn)(void *)sys_##name,
 static const syscall_fn syscall_table[NR_SYSCALLS] = { SYSCALLS(SYS_ENTRY) };
 
@@ -43,11 +39,6 @@ static long unknown_call(u64 nr)
 		printk("syscall: %s[%d] asked for %ld, which is not there\n", current->comm,
 		       current->tid, (long)nr);
 	return -ENOSYS;
-}
-
-__used long sys_ni(void)
-{
-	return unknown_call(current->user_regs->vector);
 }
 
 long sys_restart_syscall(void)
@@ -83,8 +74,9 @@ void syscall_handle(struct regs *regs)
 	if (unlikely(wants_restart(regs->rax)) && regs->vector == vector)
 		signal_deliver_syscall(regs);
 	/*
-	 * pselect and ppoll: signal_deliver() puts the mask back. And a call that has seen a signal must
-	 * not return before it is taken, though its sender may not have come to tell this CPU yet.
+	 * pselect and ppoll: signal_deliver() puts the mask back. And a call that has seen a
+	 * signal must not return before it is taken, though its sender may not have come to
+	 * tell this CPU yet.
 	 */
 	else if (unlikely(t->sig_wanted | t->sig_restore_mask))
 		task_notify(t, 0);

@@ -51,8 +51,8 @@
 	S(madvise, 3) S(mlock, 2) S(munlock, 2) S(mlockall, 1) S(munlockall, 0) S(mlock2, 3)       \
 	S(remap_file_pages, 5) S(mbind, 6) S(set_mempolicy, 3) S(get_mempolicy, 5)                 \
 	S(migrate_pages, 4) S(move_pages, 6) S(set_mempolicy_home_node, 4)                         \
-	S(process_vm_readv, 6) S(process_vm_writev, 6) S(process_madvise, 5)                       \
-	S(pkey_mprotect, 4) S(pkey_alloc, 2) S(pkey_free, 1) S(userfaultfd, 1)                     \
+	S(process_vm_readv, 6) S(process_vm_writev, 6)                       \
+	S(pkey_mprotect, 4) S(pkey_alloc, 2) S(pkey_free, 1)                     \
 	/* tasks: clone.c exec.c exit.c process.c */                                               \
 	S(fork, 0) S(vfork, 0) S(clone, 5) S(clone3, 2) S(execve, 3) S(execveat, 5) S(exit, 1)     \
 	S(exit_group, 1) S(wait4, 4) S(waitid, 5) S(set_tid_address, 1) S(getpid, 0)               \
@@ -93,8 +93,5 @@
 #define SYS_ARGS_6 u64 a, u64 b, u64 c, u64 d, u64 e, u64 f
 #define SYS_PROTOTYPE(name, n) long sys_##name(SYS_ARGS_##n);
 SYSCALLS(SYS_PROTOTYPE)
-
-/* A call that is not there: -ENOSYS, logged once per number. */
-long sys_ni(void);
 
 #endif

@@ -265,7 +265,7 @@ long sys_personality(u64 value)
 	return old;
 }
 
-/* --- membarrier -------------------------------------------------------------------------------- */
+/* --- membarrier -------------------- */
 
 #define MEMBARRIER_REGISTERED                                                                      \
 	(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED |    \
