@@ -162,18 +162,33 @@ void kernel_unmap_noflush(u64 va, u64 size)
 	spin_unlock(&paging_lock);
 }
 
-phys_t kernel_lookup(u64 va)
+/* The entry that maps va, and at what level. */
+static pte_t lookup(u64 va, unsigned *level)
 {
 	const pte_t *table = phys_to_virt(kernel_root);
-	unsigned level = PT_LEVELS;
-	pte_t e = table[pt_index(va, level)];
-	u64 span;
+	pte_t e = table[pt_index(va, PT_LEVELS)];
 
-	while (level > 1 && e.v & PTE_P && !(e.v & PTE_HUGE))
-		e = entry_table(e)[pt_index(va, --level)];
+	*level = PT_LEVELS;
+	while (*level > 1 && e.v & PTE_P && !(e.v & PTE_HUGE))
+		e = entry_table(e)[pt_index(va, --*level)];
+	return e;
+}
+
+pte_t kernel_entry(u64 va)
+{
+	unsigned level;
+
+	return lookup(va, &level);
+}
+
+phys_t kernel_lookup(u64 va)
+{
+	unsigned level;
+	pte_t e = lookup(va, &level);
+	u64 offset = va & ((1UL << pt_shift(level)) - 1);
+
 	ASSERT(e.v & PTE_P);
-	span = 1UL << pt_shift(level);
-	return PHYS((e.v & PTE_ADDR & ~(span - 1)) + (va & (span - 1)));
+	return PHYS((e.v & PTE_ADDR & ~((1UL << pt_shift(level)) - 1)) + offset);
 }
 
 void kernel_unmap(u64 va, u64 size)

@@ -124,6 +124,9 @@ void kernel_unmap(u64 va, u64 size);
 /* The same without the flush: the range is not used again before a tlb_flush_kernel(). */
 void kernel_unmap_noflush(u64 va, u64 size);
 
+/* The entry that maps a kernel address, or the empty one where the walk ends; for checks. */
+pte_t kernel_entry(u64 va);
+
 /* Physical address that a mapped kernel address (by kernel_map()) stands for. */
 phys_t kernel_lookup(u64 va);
 
