@@ -20,17 +20,19 @@ static enum fault_result map_zero_page(struct fault *f)
 {
 	u64 bits = area_pte_bits(f->area->flags & ~VM_WRITE) | PTE_SPECIAL;
 	spinlock_t *ptl;
+	bool done;
 
-	if (!fault_lock(f, &ptl))
+	if (!fault_open(f, &ptl))
 		return FAULT_RETRY;
-	pte_set_new(f->table, f->slot, page_to_phys(zero_page).v | bits);
-	spin_unlock(ptl);
-	return FAULT_DONE;
+	done = fault_fill(f, ptl, page_to_phys(zero_page).v | bits);
+	fault_close(f, ptl);
+	return done ? FAULT_DONE : FAULT_RETRY;
 }
 
 enum fault_result fault_anon(struct fault *f)
 {
 	struct area *a = f->area;
+	bool done = false;
 	spinlock_t *ptl;
 	struct page *p;
 	u64 bits;
@@ -45,13 +47,16 @@ enum fault_result fault_anon(struct fault *f)
 		bits |= PTE_W | PTE_D;
 	area_set_anon(a);
 	racepoint("anon_insert");
-	if (unlikely(!fault_lock(f, &ptl))) {
+	p->mapcount = 1; /* before anybody can find it */
+	if (likely(fault_open(f, &ptl))) {
+		done = fault_fill(f, ptl, page_to_phys(p).v | bits);
+		fault_close(f, ptl);
+	}
+	if (unlikely(!done)) {
+		p->mapcount = 0;
 		page_put(p);
 		return FAULT_RETRY;
 	}
-	p->mapcount = 1;
-	pte_set_new(f->table, f->slot, page_to_phys(p).v | bits);
-	spin_unlock(ptl);
 	mm_count(f->mm, MM_ANON, 1);
 	return FAULT_DONE;
 }

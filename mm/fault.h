@@ -46,6 +46,45 @@ static inline bool fault_lock(struct fault *f, spinlock_t **ptl)
 	return false;
 }
 
+/*
+ * The same for setting an entry that was empty (f->old), which with vm.ptl=atomic needs no
+ * lock (*ptl = NULL then). Between fault_open() and fault_close() the area and the
+ * table stay as they are; fault_fill() is false if another CPU has set the entry first.
+ */
+static inline bool fault_open(struct fault *f, spinlock_t **ptl)
+{
+	if (ptl_policy == PTL_ATOMIC && ptpage_set_begin(f->table)) {
+		*ptl = NULL;
+		if (likely(READ_ONCE(f->area->seq) == f->seq))
+			return true;
+		ptpage_set_end(f->table);
+		return false;
+	}
+	return fault_lock(f, ptl);
+}
+
+static inline bool fault_fill(struct fault *f, spinlock_t *ptl, u64 v)
+{
+	u64 none = 0;
+
+	if (ptl) {
+		pte_set_new(f->table, f->slot, v);
+		return true;
+	}
+	if (!atomic_try_cmpxchg(&f->slot->v, &none, v))
+		return false;
+	atomic_add(&f->table->pt.used, 1);
+	return true;
+}
+
+static inline void fault_close(struct fault *f, spinlock_t *ptl)
+{
+	if (ptl)
+		spin_unlock(ptl);
+	else
+		ptpage_set_end(f->table);
+}
+
 enum fault_result fault_anon(struct fault *f); /* nothing there, private anonymous memory */
 enum fault_result fault_cow(struct fault *f);  /* write to an entry without PTE_W */
 enum fault_result fault_file(struct fault *f); /* nothing there, a mapping behind the area */

@@ -21,6 +21,7 @@ enum fault_result fault_file(struct fault *f)
 	bool private = !(a->flags & VM_SHARED);
 	bool copy = private && f->write;
 	struct page *p, *cached;
+	bool done = false;
 	spinlock_t *ptl;
 	u64 bits = area_pte_bits(a->flags);
 
@@ -44,27 +45,23 @@ enum fault_result fault_file(struct fault *f)
 			bits |= PTE_W | PTE_D;
 	}
 	racepoint("file_insert");
-	if (!fault_lock(f, &ptl))
-		goto retry;
-	if (!still_cached(m, cached, index)) {
-		spin_unlock(ptl);
-		goto retry;
-	}
-	if (copy) {
+	/* before anybody can find it through the entry */
+	if (copy)
 		p->mapcount = 1;
-	} else {
+	else
 		atomic_add((u32 *)&p->mapcount, 1);
+	if (fault_open(f, &ptl)) {
+		done = still_cached(m, cached, index) &&
+		       fault_fill(f, ptl, page_to_phys(p).v | bits);
+		fault_close(f, ptl);
 	}
-	pte_set_new(f->table, f->slot, page_to_phys(p).v | bits);
-	spin_unlock(ptl);
-	mm_count(f->mm, copy ? MM_ANON : a->file ? MM_FILE : MM_SHMEM, 1);
-	if (copy)
-		page_put(cached);
-	return FAULT_DONE;
-
-retry:
-	if (copy)
+	if (done)
+		mm_count(f->mm, copy ? MM_ANON : a->file ? MM_FILE : MM_SHMEM, 1);
+	else
+		atomic_sub((u32 *)&p->mapcount, 1);
+	if (!done && copy)
 		page_put(p);
-	page_put(cached);
-	return FAULT_RETRY;
+	if (!done || copy) /* else the entry has taken over the reference */
+		page_put(cached);
+	return done ? FAULT_DONE : FAULT_RETRY;
 }

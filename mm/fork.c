@@ -75,6 +75,7 @@ static int copy_area(struct mm *child, struct mm *parent, struct area *a, struct
 			continue;
 		ptl = ptpage_lockptr(child, to);
 		spin_lock_nested(ptl);
+		ptpage_wait_setters(to);
 		if (copy_table(&w, to, child, a)) {
 			gather_flush_addr(g, ptwalk_addr(&w, w.first));
 			gather_flush_addr(g, ptwalk_addr(&w, w.last));

@@ -61,6 +61,8 @@ static int move_tables(struct gather *g, vaddr_t old, vaddr_t new, u64 len, u64 
 		spin_lock(l1);
 		if (l1 != l2)
 			spin_lock_nested(l2);
+		ptpage_wait_setters(from);
+		ptpage_wait_setters(to);
 		/* `from` is not stray: only we prune, and we have not yet. `to` neither. */
 		move_entries(from, pt_index(from_va, 1), to, pt_index(to_va, 1), n >> PAGE_SHIFT);
 		if (l1 != l2)

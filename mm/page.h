@@ -50,6 +50,7 @@ struct ptpage {
 	spinlock_t lock; /* guards the entries, per vm.ptl */
 	u32 used;
 	u32 shares;
+	u32 setters;     /* atomic; vm.ptl=atomic: who is setting empty entries without the lock */
 	struct mm *mm;   /* owner; NULL once shared by several */
 	struct rcu_head rcu;
 };

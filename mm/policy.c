@@ -5,7 +5,7 @@
 #include "mm/policy.h"
 #include "kernel/param.h"
 
-PARAM_ENUM(vm_ptl, "vm.ptl", 0, PTL_SPLIT, "mm", "pte", "split");
+PARAM_ENUM(vm_ptl, "vm.ptl", 0, PTL_SPLIT, "mm", "pte", "split", "atomic");
 PARAM_ENUM(vm_mmap_lock, "vm.mmap_lock", 0, MMAP_LOCK_RANGE, "rwsem", "vma", "range");
 PARAM_ENUM(vm_quicklist, "vm.quicklist", PARAM_RUNTIME, QUICKLIST_NODE, "off", "any", "node");
 PARAM_ENUM(vm_pcp, "vm.pcp", PARAM_RUNTIME, PCP_ON, "off", "on");

@@ -37,6 +37,7 @@ struct page *ptpage_alloc(struct mm *mm, unsigned level)
 	spin_init(&p->pt.lock, level == 1 ? &pt_class : &pt_upper_class);
 	p->pt.used = 0;
 	p->pt.shares = 1;
+	p->pt.setters = 0;
 	p->pt.mm = mm;
 	mm_count(mm, MM_TABLES, 1);
 	return p;

@@ -43,17 +43,51 @@ extern int ptl_policy;
  */
 static inline spinlock_t *ptpage_lockptr(struct mm *mm, struct page *table)
 {
-	if (likely(ptl_policy == PTL_SPLIT) || (ptl_policy == PTL_PTE && table->level == 1))
+	if (likely(ptl_policy >= PTL_SPLIT) || (ptl_policy == PTL_PTE && table->level == 1))
 		return &table->pt.lock;
 	return &mm->ptl;
 }
 
-/* Take it; returns the lock that was taken, to be released by spin_unlock(). */
+/*
+ * vm.ptl=atomic: empty entries of a leaf table are set by compare-and-swap, side
+ * by side, without its lock; everything else excludes that (the "pte locking mode" of 2004):
+ *
+ *   setter:   setters++;  full barrier;  lock free?  set the entry : use the lock;  setters--
+ *   locker:   lock;  full barrier;  wait until setters == 0
+ *
+ * Each stores before it loads what the other stores, so at least one sees the
+ * other: while somebody holds the lock and has waited, nobody is setting. So whoever
+ * clears, moves, copies or protects entries, or claims the table for unlinking, may go on as if there were only the lock.
+ */
+static inline void ptpage_wait_setters(struct page *table)
+{
+	if (ptl_policy == PTL_ATOMIC && table->level == 1)
+		while (unlikely(READ_ONCE(table->pt.setters)))
+			cpu_relax();
+}
+
+/* False: the lock is taken, or the table stray; take the lock instead. Else ptpage_set_end() must follow. */
+static inline bool ptpage_set_begin(struct page *table)
+{
+	atomic_add(&table->pt.setters, 1);
+	if (likely(!READ_ONCE(table->pt.lock.word) && READ_ONCE(table->pt.used) != PT_STRAY))
+		return true;
+	atomic_sub(&table->pt.setters, 1);
+	return false;
+}
+
+static inline void ptpage_set_end(struct page *table)
+{
+	atomic_sub(&table->pt.setters, 1);
+}
+
+/* Take the lock; returns the one that was taken, to be released by spin_unlock(). */
 static inline spinlock_t *ptpage_lock(struct mm *mm, struct page *table)
 {
 	spinlock_t *l = ptpage_lockptr(mm, table);
 
 	spin_lock(l);
+	ptpage_wait_setters(table);
 	return l;
 }
 
