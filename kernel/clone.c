@@ -407,7 +407,7 @@ long sys_clone3(u64 uargs, u64 size)
 	if ((args.flags & ~(CLONE3_KNOWN | CLONE_CLEAR_SIGHAND | CLONE_NEWTIME)) ||
 	    args.set_tid_size || (args.flags & CLONE_INTO_CGROUP))
 		return -EINVAL;
-	if (args.exit_signal & ~(u64)CSIGNAL)
+	if (args.exit_signal > NSIGNALS)
 		return -EINVAL;
 	if ((args.flags & (CLONE_THREAD | CLONE_PARENT)) && args.exit_signal)
 		return -EINVAL;

@@ -223,6 +223,12 @@ static int path_from_user(struct exec *x, int dirfd, vaddr_t upath, u32 flags)
 	} else if (dirfd == AT_FDCWD || path[0] == '/') {
 		x->name = copy_string(path, (size_t)len);
 	} else {
+		struct file *dir = fd_get(dirfd);
+
+		if (dir)
+			file_put(dir);
+		else
+			err = -EBADF;
 		x->name = kmalloc(32 + (size_t)len);
 		if (x->name)
 			ksnprintf(x->name, 32 + (size_t)len, len ? "/proc/self/fd/%d/%s" :

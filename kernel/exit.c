@@ -487,7 +487,7 @@ long sys_waitid(u64 which, u64 id, u64 uinfo, u64 options, u64 rusage)
 	if (!(options & (WEXITED | WSTOPPED | WCONTINUED)))
 		return -EINVAL;
 	if (which > P_PGID)
-		return which == P_PIDFD ? -EBADF : -EINVAL;
+		return which == P_PIDFD && r.id >= 0 ? -EBADF : -EINVAL;
 	if ((which == P_PID && r.id <= 0) || (which == P_PGID && r.id < 0))
 		return -EINVAL;
 	if (which == P_PGID && !r.id)

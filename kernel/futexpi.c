@@ -132,7 +132,9 @@ long futex_trylock_pi(vaddr_t uaddr)
 	if (uaddr % 4)
 		return -EINVAL;
 	ret = pi_try(uaddr, false, &owner);
-	return ret < 0 ? ret : ret ? 0 : -EAGAIN;
+	if (ret < 0)
+		return ret;
+	return ret ? 0 : tid_alive(owner) ? -EAGAIN : -ESRCH;
 }
 
 /*

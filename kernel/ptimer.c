@@ -156,6 +156,14 @@ struct user_sigevent {
 static int timer_set_clock(struct posix_timer *pt, int clock)
 {
 	pt->clock = clock;
+	/* CPU clocks of the caller by their dynamic numbers: see cpu_clock_now(). */
+	if (clock < 0 && (clock & 3) != 3) {
+		int id = ~(clock >> 3);
+
+		if (id && id != (clock & 4 ? current->tid : current->process->pid))
+			return -EINVAL;
+		clock = clock & 4 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
+	}
 	switch (clock) {
 	case CLOCK_REALTIME:
 	case CLOCK_MONOTONIC:
@@ -169,6 +177,9 @@ static int timer_set_clock(struct posix_timer *pt, int clock)
 	case CLOCK_PROCESS_CPUTIME_ID:
 		pt->cpu_time = true;
 		return 0;
+	case CLOCK_MONOTONIC_RAW:
+	case CLOCK_MONOTONIC_COARSE:
+	case CLOCK_REALTIME_COARSE:
 	case CLOCK_REALTIME_ALARM:
 	case CLOCK_BOOTTIME_ALARM:
 		return -EOPNOTSUPP;

@@ -11,6 +11,8 @@
 #include "kernel/syscall.h"
 #include "kernel/time.h"
 
+#define SCHED_EXT_ 7 /* newer than the headers; known, but nobody can have it */
+
 /* The thread with that number, 0 = current, with a reference; NULL: -ESRCH. */
 static struct task *task_of(int tid)
 {
@@ -161,7 +163,7 @@ long sys_sched_get_priority_max(u64 policy)
 {
 	if (is_realtime((int)policy))
 		return 99;
-	return policy > SCHED_DEADLINE || policy == 4 /* SCHED_ISO */ ? -EINVAL : 0;
+	return policy > SCHED_EXT_ || policy == 4 /* SCHED_ISO */ ? -EINVAL : 0;
 }
 
 long sys_sched_get_priority_min(u64 policy)
@@ -269,7 +271,7 @@ long sys_setpriority(u64 which, u64 who, u64 value)
 	return nice_all((int)which, (int)who, &r);
 }
 
-/* There is no block I/O to schedule: everybody has the default, class "best effort", level 4. */
+/* There is no block I/O to schedule: everybody has the class "none". */
 long sys_ioprio_get(u64 which, u64 who)
 {
 	struct task *t;
@@ -277,12 +279,12 @@ long sys_ioprio_get(u64 which, u64 who)
 	if (which < 1 || which > 3)
 		return -EINVAL;
 	if (which != 1)
-		return 4;
+		return 0;
 	t = task_of((int)who);
 	if (!t)
 		return -ESRCH;
 	task_put(t);
-	return 4;
+	return 0;
 }
 
 long sys_ioprio_set(u64 which, u64 who, u64 ioprio)

@@ -286,12 +286,13 @@ long sys_rt_sigqueueinfo(u64 pid, u64 sig, u64 uinfo)
 long sys_rt_tgsigqueueinfo(u64 tgid, u64 tid, u64 sig, u64 uinfo)
 {
 	siginfo_t info;
-	long ret = info_from_user(&info, uinfo, (int)sig, (int)tgid);
+	long ret;
 
-	if (ret)
-		return ret;
 	if ((int)tid <= 0 || (int)tgid <= 0)
 		return -EINVAL;
+	ret = info_from_user(&info, uinfo, (int)sig, (int)tgid);
+	if (ret)
+		return ret;
 	return send_to_thread((int)tgid, (int)tid, (int)sig, &info);
 }
 

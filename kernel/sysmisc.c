@@ -225,9 +225,10 @@ long sys_prctl(u64 option, u64 a, u64 b, u64 c, u64 d)
 	case PR_SET_TIMERSLACK: /* sleeps end when they are due: there is nothing to slacken */
 	case PR_GET_KEEPCAPS:
 	case PR_GET_SECCOMP:
-	case PR_GET_THP_DISABLE:
 	case PR_GET_SECUREBITS:
 		return 0;
+	case PR_GET_THP_DISABLE:
+		return a || b || c || d ? -EINVAL : 0;
 	case PR_SET_KEEPCAPS:
 		return a > 1 ? -EINVAL : 0;
 	case PR_CAPBSET_READ:

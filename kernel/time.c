@@ -161,7 +161,6 @@ int clock_now(int clock, u64 *ns)
 	switch (clock) {
 	case CLOCK_REALTIME:
 	case CLOCK_REALTIME_COARSE:
-	case CLOCK_REALTIME_ALARM:
 	case CLOCK_TAI:
 		*ns = clock_realtime_ns();
 		return 0;
@@ -169,7 +168,6 @@ int clock_now(int clock, u64 *ns)
 	case CLOCK_MONOTONIC_RAW:
 	case CLOCK_MONOTONIC_COARSE:
 	case CLOCK_BOOTTIME:
-	case CLOCK_BOOTTIME_ALARM:
 		*ns = clock_ns();
 		return 0;
 	case CLOCK_PROCESS_CPUTIME_ID:
@@ -321,6 +319,23 @@ static long sleep_cpu_time(int clock, u64 until)
 	}
 }
 
+/* Can one sleep on this clock? 0 and its time; or -errno. */
+static int sleep_clock(int clock, u64 *now)
+{
+	switch (clock) {
+	case CLOCK_THREAD_CPUTIME_ID: /* it stands still while its thread sleeps */
+	case CLOCK_MONOTONIC_RAW:
+	case CLOCK_MONOTONIC_COARSE:
+	case CLOCK_REALTIME_COARSE:
+	case CLOCK_REALTIME_ALARM: /* there is no clock that could wake the machine */
+	case CLOCK_BOOTTIME_ALARM:
+		return -EOPNOTSUPP;
+	}
+	if (clock < 0 && (clock & 4) && (~(clock >> 3) == 0 || ~(clock >> 3) == current->tid))
+		return -EINVAL;
+	return clock_now(clock, now);
+}
+
 long sys_clock_nanosleep(u64 clock_, u64 flags, u64 ureq, u64 urem)
 {
 	int clock = (int)clock_;
@@ -328,11 +343,9 @@ long sys_clock_nanosleep(u64 clock_, u64 flags, u64 ureq, u64 urem)
 	u64 ns, now;
 	int err;
 
-	if (clock == CLOCK_THREAD_CPUTIME_ID || clock == CLOCK_MONOTONIC_RAW ||
-	    clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_REALTIME_COARSE ||
-	    clock_now(clock, &now))
-		return clock == CLOCK_THREAD_CPUTIME_ID || clock > CLOCK_TAI ? -EINVAL :
-									      -EOPNOTSUPP;
+	err = sleep_clock(clock, &now);
+	if (err)
+		return err;
 	err = get_timespec(ureq, &ns);
 	if (err)
 		return err;
