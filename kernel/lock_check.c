@@ -63,13 +63,14 @@ static void compare(const struct held_lock *h, const void *lock, const struct lo
 		complain("lock order", lock, class, h);
 }
 
+/* skip: how many of the innermost callers are the lock's own code. */
 static void record(struct held_lock *h, const void *lock, const struct lock_class *class,
-		   bool irqs_off)
+		   bool irqs_off, unsigned skip)
 {
 	h->lock = lock;
 	h->class = class;
 	h->irqs_off = irqs_off;
-	backtrace_save(h->trace, LOCK_TRACE);
+	backtrace_save(h->trace, LOCK_TRACE, skip);
 }
 
 void lock_check_spin(spinlock_t *l, bool nested, u64 flags)
@@ -97,7 +98,7 @@ void lock_check_spin_taken(spinlock_t *l, u64 flags)
 	l->owner = this_cpu() + 1;
 	if (i >= MAX_HELD)
 		panic("more than %d spinlocks held", MAX_HELD);
-	record(&(*this_cpu_ptr(held))[i], l, class_of_number(l->class_id), !(now & FLAG_IF));
+	record(&(*this_cpu_ptr(held))[i], l, class_of_number(l->class_id), !(now & FLAG_IF), 3);
 	this_cpu_inc(nr_held);
 	irq_restore(now);
 }
@@ -165,7 +166,7 @@ void lock_check_sleep_taken(const void *lock, const struct lock_class *class)
 		return;
 	if (t->nr_held >= MAX_HELD_SLEEPING)
 		panic("more than %d sleeping locks held", MAX_HELD_SLEEPING);
-	record(&t->held[t->nr_held++], lock, class, false);
+	record(&t->held[t->nr_held++], lock, class, false, 1);
 }
 
 void lock_check_sleep_released(const void *lock)

@@ -51,7 +51,7 @@ static bool kernel_text(u64 address)
  * of where it began, and each return address must be kernel text: a broken chain ends the walk
  * and is never followed into memory that may not be there.
  */
-static void walk(u64 rbp, u64 *addresses, unsigned max)
+static void walk(u64 rbp, u64 *addresses, unsigned max, unsigned skip)
 {
 	u64 start = rbp;
 	unsigned n = 0;
@@ -62,7 +62,10 @@ static void walk(u64 rbp, u64 *addresses, unsigned max)
 
 		if (!kernel_text(address))
 			break;
-		addresses[n++] = address;
+		if (skip)
+			skip--;
+		else
+			addresses[n++] = address;
 		if (next <= rbp)
 			break;
 		rbp = next;
@@ -71,9 +74,9 @@ static void walk(u64 rbp, u64 *addresses, unsigned max)
 		addresses[n] = 0;
 }
 
-void __noinline backtrace_save(u64 *addresses, unsigned max)
+void __noinline backtrace_save(u64 *addresses, unsigned max, unsigned skip)
 {
-	walk((u64)__builtin_frame_address(0), addresses, max);
+	walk((u64)__builtin_frame_address(0), addresses, max, skip);
 }
 
 void backtrace_print(const u64 *addresses, unsigned max)
@@ -141,9 +144,9 @@ static void __noreturn report(const struct regs *regs, const char *fmt, va_list 
 	if (regs)
 		print_regs(regs);
 	if (!regs)
-		backtrace_save(trace, BACKTRACE_MAX);
+		backtrace_save(trace, BACKTRACE_MAX, 2); /* not ourselves */
 	else if (!regs_user(regs))
-		walk(regs->rbp, trace, BACKTRACE_MAX);
+		walk(regs->rbp, trace, BACKTRACE_MAX, 0);
 	else
 		trace[0] = 0;
 	printk("backtrace:\n");

@@ -39,8 +39,8 @@ struct regs;
 void panic_regs(const struct regs *regs, const char *fmt, ...) __printf(2, 3) __noreturn;
 /* True once a panic has begun: whoever waits for other CPUs gives up. */
 bool panicking(void);
-/* Return addresses of the callers, innermost first, 0 behind the last. */
-void backtrace_save(u64 *addresses, unsigned max);
+/* Return addresses of the callers, innermost first, without the first `skip`; 0 behind the last. */
+void backtrace_save(u64 *addresses, unsigned max, unsigned skip);
 void backtrace_print(const u64 *addresses, unsigned max);
 
 /* Cheap check, kept in release builds; and one for debug builds only. */
