@@ -434,8 +434,10 @@ static long put_statfs(const struct volume *vol, vaddr_t ubuf)
 
 	st.f_fsid.val[0] = (int)vol->dev;
 	if (!vol->fixed) {
-		st.f_blocks = (s64)(frames_total(NO_NODE) / 2);
-		st.f_bfree = st.f_bavail = (s64)MIN(frames_free(NO_NODE), (u64)st.f_blocks);
+		u64 used = mapping_pages();
+
+		st.f_blocks = (s64)(frames_total(NO_NODE) / 2); /* tmpfs.c, growth_limit() */
+		st.f_bfree = st.f_bavail = st.f_blocks - (s64)MIN(used, (u64)st.f_blocks);
 		st.f_files = st.f_blocks;
 		st.f_ffree = st.f_files - (s64)vol->nr_inodes;
 	}

@@ -51,6 +51,21 @@ static long tmpfs_read(struct file *f, u64 *pos, struct uio *u)
 	return total;
 }
 
+/*
+ * How far a file with a name may grow now: page caches get half of all memory, so that copying
+ * too much ends in ENOSPC and not in somebody's death. memfds are their owners' affair, as on
+ * Linux.
+ */
+static u64 growth_limit(const struct inode *inode)
+{
+	u64 most = frames_total(NO_NODE) / 2, used;
+
+	if (inode->vol == &vol_anon)
+		return MAX_FILE_SIZE;
+	used = mapping_pages();
+	return ALIGN_UP(inode_size(inode), PAGE_SIZE) + (used < most ? most - used : 0) * PAGE_SIZE;
+}
+
 /* How much may be written at pos: cuts u; 0 or -errno. */
 static int write_limit(struct file *f, u64 pos, struct uio *u)
 {
@@ -75,6 +90,13 @@ static int write_limit(struct file *f, u64 pos, struct uio *u)
 		return -EFBIG;
 	}
 	uio_cut(u, limit - pos);
+	if (pos + u->left > ALIGN_UP(inode_size(inode), PAGE_SIZE)) {
+		limit = growth_limit(inode);
+		if (pos >= limit && mapping_pages() >= frames_total(NO_NODE) / 2)
+			return -ENOSPC;
+		if (pos < limit)
+			uio_cut(u, limit - pos);
+	}
 	return 0;
 }
 
@@ -170,6 +192,8 @@ static int tmpfs_fallocate(struct file *f, int mode, u64 offset, u64 len)
 			mapping_punch(m, offset, offset + len);
 	} else if ((seals & F_SEAL_GROW) && offset + len > READ_ONCE(m->size)) {
 		err = -EPERM;
+	} else if (offset + len > growth_limit(inode)) {
+		err = -ENOSPC;
 	} else {
 		err = fill_range(m, offset, offset + len);
 		if (!err && !(mode & FALLOC_FL_KEEP_SIZE) && offset + len > READ_ONCE(m->size))
