@@ -166,7 +166,7 @@ TEST(sweep, "VM-11 up and down by odd amounts, all bytes accounted for")
 	unsigned long b = (unsigned long)h, high = b;
 	uint32_t seed = 3;
 
-	for (long i = 0; i < rounds(600); i++) {
+	for (long i = 0; go_on(i, 600); i++) {
 		unsigned long to = (unsigned long)h + roll(&seed) % (64 * P);
 
 		NEED(raw_brk(to) == to);

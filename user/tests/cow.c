@@ -341,7 +341,7 @@ TEST(both_write, "CW-07 parent and child write the shared page at once", .cpus =
 	struct meet *m = map(P, RW, SHANON);
 
 	m->n = 2;
-	for (long round = 0; round < rounds(40) && !test_failed; round++) {
+	for (long round = 0; go_on(round, 40); round++) {
 		rp_arm(round % 2 ? "cow" : "cow_copied", 2);
 		unsigned char *p = map(N * P, RW, ANON);
 
@@ -382,7 +382,7 @@ TEST(three_write, "CW-07 three sharers and one that exits", .cpus = 2, .seconds 
 	struct meet *m = map(P, RW, SHANON);
 
 	m->n = 3;
-	for (long round = 0; round < rounds(30) && !test_failed; round++) {
+	for (long round = 0; go_on(round, 30); round++) {
 		unsigned char *p = map(8 * P, RW, ANON);
 		pid_t pid[3];
 
@@ -435,7 +435,7 @@ static void *break_all(void *arg)
 TEST(threads_break, "CW-07 threads of one process break COW at once", .cpus = 2, .seconds = 40)
 {
 	s.m.n = T;
-	for (long round = 0; round < rounds(25) && !test_failed; round++) {
+	for (long round = 0; go_on(round, 25); round++) {
 		pthread_t t[T];
 
 		s.p = map(N * P, RW, ANON);

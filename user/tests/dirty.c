@@ -38,7 +38,7 @@ TEST(shared_protect, "CW-17 stores to a shared file page against mprotect and fo
 	catch_faults();
 	pthread_t t = start(count_up, NULL);
 	pin(0);
-	for (long i = 0; i < rounds(400) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 400); i++) {
 		if (i % 4 == 0)
 			rp_arm("gather_flush", 1);
 		NEED(mprotect((void *)w.p, P, PROT_READ) == 0);
@@ -68,7 +68,7 @@ TEST(private_protect, "CW-17 stores to an anonymous page against mprotect and fo
 	catch_faults();
 	pthread_t t = start(count_up, NULL);
 	pin(0);
-	for (long i = 0; i < rounds(300) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 300); i++) {
 		NEED(mprotect((void *)w.p, P, PROT_READ) == 0);
 		unsigned a = *w.p;
 		sched_yield();

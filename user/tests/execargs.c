@@ -127,7 +127,7 @@ TEST(bad_pointers, "ST-02 argument vectors that cannot be read")
 	char *good[] = { "test", "--exec", "0", NULL }, *empty[] = { NULL };
 
 	unmap(page + P, P);
-	for (long i = 0; i < rounds(20); i++) {
+	for (long i = 0; go_on(i, 20); i++) {
 		char *bad_entry[] = { "test", (char *)ZONE, NULL }, *kernel_entry[] = { "t", (char *)(1UL << 63), NULL };
 		char **last = (char **)(page + P - 8);
 
@@ -323,7 +323,7 @@ TEST(too_big, "ST-02 arguments beyond the limits give E2BIG", .seconds = 60)
 	many[N] = NULL;
 	CHECK_ERR(execve("/proc/self/exe", many, empty), E2BIG);
 	CHECK_ERR(execve("/proc/self/exe", one + 2, many), E2BIG);
-	for (long i = 0; i < rounds(5); i++)
+	for (long i = 0; go_on(i, 5); i++)
 		CHECK_ERR(execve("/proc/self/exe", many, many), E2BIG);
 	CHECK_EQ(many[N - 1][0], 'f');
 }
@@ -404,7 +404,7 @@ TEST(signal_state, "ST-02 signal handlers, mask and stack across exec")
 
 TEST(repeated, "ST-02 exec after exec", .seconds = 60)
 {
-	for (long i = 0; i < rounds(60) && !test_failed; i++)
+	for (long i = 0; go_on(i, 60); i++)
 		run_self("fresh", NULL);
 }
 

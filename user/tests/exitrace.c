@@ -66,7 +66,7 @@ static void setup(void)
 TEST(exit_group_test, "EX-01 exit_group while seven siblings fault", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(40) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 40); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
@@ -92,7 +92,7 @@ static void *exiter(void *arg)
 TEST(exit_by_thread, "EX-01 a thread that is not the first calls exit_group", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(30) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 30); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
@@ -109,7 +109,7 @@ TEST(sigkill, "EX-01 SIGKILL while eight threads fault", .seconds = 60)
 {
 	setup();
 	static const char *const points[] = { "anon_insert", "gather_flush", "file_insert", "pt_link" };
-	for (long i = 0; i < rounds(40) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 40); i++) {
 		struct door ready = door();
 		pid_t pid = xfork();
 
@@ -137,7 +137,7 @@ TEST(kill_fork, "EX-01 SIGKILL in the middle of fork", .seconds = 60)
 	char *big = map(2048 * P, RW, ANON);
 	for (int i = 0; i < 2048; i += 3)
 		big[i * P] = i;
-	for (long i = 0; i < rounds(30) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 30); i++) {
 		struct door ready = door();
 		pid_t pid = xfork();
 
@@ -164,7 +164,7 @@ TEST(kill_fork, "EX-01 SIGKILL in the middle of fork", .seconds = 60)
 TEST(fork_threads, "EX-01 fork from one thread while others fault, unmap and are killed", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(10) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 10); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
@@ -181,7 +181,7 @@ TEST(fork_threads, "EX-01 fork from one thread while others fault, unmap and are
 TEST(exec_threads, "EX-01 execve while siblings fault", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(20) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 20); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
@@ -208,7 +208,7 @@ static void *execer(void *arg)
 TEST(exec_by_thread, "EX-01 execve by a thread that is not the first", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(10) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 10); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
@@ -225,7 +225,7 @@ TEST(exec_by_thread, "EX-01 execve by a thread that is not the first", .seconds 
 TEST(crash_threads, "EX-01 one thread crashes: all end, by that signal", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(15) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 15); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
@@ -243,7 +243,7 @@ TEST(crash_threads, "EX-01 one thread crashes: all end, by that signal", .second
 TEST(late_write, "EX-01 a killed process writes no frame that has a new owner", .seconds = 60)
 {
 	setup();
-	for (long i = 0; i < rounds(15) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 15); i++) {
 		struct door ready = door();
 		pid_t pid = xfork();
 

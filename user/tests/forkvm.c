@@ -203,7 +203,7 @@ TEST(fork_storm, "CW-12 many children at once, each with pages of its own")
 	struct world w = build_world();
 	pid_t pid[N];
 
-	for (long round = 0; round < rounds(3); round++) {
+	for (long round = 0; go_on(round, 3); round++) {
 		for (int i = 0; i < N; i++) {
 			pid[i] = xfork();
 			if (pid[i] == 0) {

@@ -112,7 +112,7 @@ static void *user(void *arg)
 
 	if (me % 2)
 		pin(0);
-	for (long i = 0; i < rounds(12) && !test_failed; i++)
+	for (long i = 0; go_on(i, 12); i++)
 		check_kept("preemption", -1, 300000, 0, 0, me * 1000 + i);
 	return NULL;
 }
@@ -136,7 +136,7 @@ TEST(migrated, "FP state over migration", .cpus = 2)
 		sched_getaffinity(0, sizeof(set[i]), &set[i]);
 	}
 	unpin();
-	for (long i = 0; i < rounds(200) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 200); i++) {
 		/* sched_setaffinity(0, size, set): the third argument is in rdx, which holds `out`; so by a helper. */
 		unsigned char in[256], out[256];
 
@@ -195,7 +195,7 @@ TEST(timer_signals, "FP signals by a timer in the middle of computing", .seconds
 
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &it, NULL);
-	for (long i = 0; i < rounds(20) && !test_failed; i++)
+	for (long i = 0; go_on(i, 20); i++)
 		check_kept("a timer's signal", -1, 400000, 0, 0, 50 + i);
 	it = (struct itimerval){ 0 };
 	setitimer(ITIMER_REAL, &it, NULL);

@@ -238,13 +238,14 @@ TEST(robust_list, "FX a robust list at exit, at SIGKILL, and a broken one")
 
 static unsigned *pi;
 static volatile int holders, turns;
+static long total, wanted;
 
 static void *pi_user(void *arg)
 {
 	unsigned me = syscall(SYS_gettid), zero;
 
 	(void)arg;
-	for (long i = 0; i < rounds(200); i++) {
+	for (long i = 0; go_on(i, 200); i++) {
 		zero = 0;
 		if (!__atomic_compare_exchange_n(pi, &zero, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			if (futex(pi, LOCK_PI, 0, NULL, NULL, 0) != 0) {
@@ -255,6 +256,7 @@ static void *pi_user(void *arg)
 			FAIL("two hold the lock");
 		CHECK_EQ(*pi & 0x3fffffff, me);
 		turns++;
+		__atomic_fetch_add(&total, 1, __ATOMIC_RELAXED);
 		holders--;
 		unsigned mine = me;
 		if (!__atomic_compare_exchange_n(pi, &mine, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
@@ -289,20 +291,21 @@ TEST(pi_basic, "FX PI locks: owner, dead lock, not the owner, contention", .seco
 		t[i] = start(pi_user, NULL);
 	for (int i = 0; i < 4; i++)
 		join(t[i]);
-	CHECK_EQ(turns, 4 * rounds(200));
+	CHECK_EQ(turns, total);
 	CHECK_EQ(*pi, 0);
 }
 
 /* ---- contention ---------------------------------------------------------------------------------------------------------- */
 
 static volatile unsigned lock;
-static long total;
 
 /* Drepper's second mutex: 0 free, 1 taken, 2 taken with waiters. */
 static void *three_state(void *arg)
 {
+	long i;
+
 	(void)arg;
-	for (long i = 0; i < rounds(1500); i++) {
+	for (i = 0; go_on(i, 1500); i++) {
 		unsigned c = 0;
 
 		if (!__atomic_compare_exchange_n(&lock, &c, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
@@ -317,6 +320,7 @@ static void *three_state(void *arg)
 		if (__atomic_exchange_n(&lock, 0, __ATOMIC_RELEASE) == 2)
 			futex(&lock, WAKE | PRIVATE, 1, NULL, NULL, 0);
 	}
+	__atomic_fetch_add(&wanted, i, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -328,7 +332,7 @@ TEST(no_lost_wakeup, "FX no wake-up is lost under contention", .seconds = 60)
 		t[i] = start(three_state, NULL);
 	for (int i = 0; i < 6; i++)
 		join(t[i]);
-	CHECK_EQ(total, 6 * rounds(1500));
+	CHECK_EQ(total, wanted);
 }
 
 static volatile unsigned ping;
@@ -338,7 +342,7 @@ static void *pong(void *arg)
 	unsigned me = arg != NULL;
 
 	pin(me);
-	for (long i = 0; i < rounds(1000); i++) {
+	for (long i = 0; i < rounds(300); i++) {
 		while (ping % 2 != me)
 			futex(&ping, WAIT | PRIVATE, ping % 2 != me ? ping : ~0u, NULL, NULL, 0);
 		ping++;
@@ -353,5 +357,5 @@ TEST(ping_pong, "FX ping-pong", .seconds = 60)
 
 	join(a);
 	join(b);
-	CHECK_EQ(ping, 2 * rounds(1000));
+	CHECK_EQ(ping, 2 * rounds(300));
 }

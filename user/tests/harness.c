@@ -12,6 +12,7 @@
 
 #define SKIPPED		77
 #define DEFAULT_SECONDS	30
+#define TEST_NS		1200000000.0	/* see go_on() */
 #define LEDGER		"/sys/kernel/mm/faultline/ledger"
 #define RACEPOINTS	"/sys/kernel/mm/faultline/racepoints"
 #define FAIL_NTH	"/sys/kernel/mm/faultline/fail_nth"
@@ -19,6 +20,7 @@
 static struct test *tests;		/* in order of line */
 static int skip_fd = -1;		/* where skip() leaves its reason */
 static double scale = 1;
+static uint64_t test_begun;
 static volatile sig_atomic_t timed_out;
 
 volatile int test_failed;
@@ -289,6 +291,19 @@ void meet(struct meet *m)
 		else
 			nanosleep(&(struct timespec){ 0, 50000 }, NULL);
 	}
+}
+
+bool lead(struct meet *m, bool more)
+{
+	m->over = !more;
+	meet(m);
+	return more;
+}
+
+bool follow(struct meet *m)
+{
+	meet(m);
+	return !m->over;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------- */
@@ -616,6 +631,15 @@ long rounds(long n)
 	return r > 0 ? r : 1;
 }
 
+bool go_on(long i, long n)
+{
+	if (test_failed || i >= rounds(n))
+		return false;
+	if (i < 2 || (i > 64 && i % 16))	/* reading the clock takes time too */
+		return true;
+	return now_ns() - test_begun < TEST_NS * scale;
+}
+
 uint32_t roll(uint32_t *state)
 {
 	uint32_t x = *state ? *state : 2463534242U;
@@ -760,6 +784,7 @@ static int run_one(struct test *t, char *reason, size_t size)
 		setpgid(0, 0);
 		close(fd[0]);
 		skip_fd = fd[1];
+		test_begun = now_ns();
 		t->run();
 		done();
 	}
@@ -843,7 +868,7 @@ int main(int argc, char **argv)
 	const char *pattern = "", *env = getenv("FAULTLINE_SCALE");
 	char reason[256];
 	int opt, count = 0, number = 0, failed = 0;
-	bool list = false;
+	bool list = false, show_time = false;
 
 	if (argc > 1 && !strcmp(argv[1], "--exec"))
 		return exec_main ? exec_main(argc - 2, argv + 2) : argc > 2 ? atoi(argv[2]) : 0;
@@ -851,11 +876,13 @@ int main(int argc, char **argv)
 		return argc;
 	if (env)
 		scale = strtod(env, NULL);
-	while ((opt = getopt(argc, argv, "s:l")) != -1) {
+	while ((opt = getopt(argc, argv, "s:lt")) != -1) {
 		if (opt == 's')
 			scale = strtod(optarg, NULL);
 		else if (opt == 'l')
 			list = true;
+		else if (opt == 't')
+			show_time = true;
 		else
 			return 2;
 	}
@@ -882,8 +909,9 @@ int main(int argc, char **argv)
 	say("KTAP version 1\n1..%d\n", count);
 	if (run_one(&warm_up_test, reason, sizeof(reason)) != 0)
 		diag("the warm-up failed");
+	/* The buffers are touched before anything counts. */
 	ledger_read(&before);
-	ledger_balanced();
+	ledger_read(&after);
 
 	for (struct test *t = tests; t; t = t->next) {
 		int result;
@@ -896,7 +924,10 @@ int main(int argc, char **argv)
 			continue;
 		}
 		ledger_read(&before);
+		uint64_t begun = now_ns();
 		result = run_one(t, reason, sizeof(reason));
+		if (show_time)
+			diag("%lu ms", (now_ns() - begun) / 1000000);
 		if (!t->no_ledger && !ledger_balanced())
 			result = 1;
 		if (result == SKIPPED)

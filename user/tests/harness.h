@@ -12,8 +12,9 @@
  *
  * The same binary runs on Linux, which is the reference for every expectation, and on Faultline.
  *
- * Arguments:    NAME [-s SCALE] [-l] [PATTERN]     run the tests whose title contains PATTERN; -l lists them
- * Environment:  FAULTLINE_SCALE                    multiplies the rounds of the stress tests (1 suits TCG)
+ * Arguments:    NAME [-s SCALE] [-t] [-l] [PATTERN]   run the tests whose title contains PATTERN; -l lists them,
+ *                                             -t says how long each took
+ * Environment:  FAULTLINE_SCALE                       multiplies the rounds of the stress tests (1 suits TCG)
  *
  * Kernel files used where they exist (all absent on Linux):
  *	/sys/kernel/mm/faultline/ledger       "name value" lines; every value must be the same before and after
@@ -186,8 +187,11 @@ void let(struct door d);
 void pass(struct door d);
 
 /* A meeting point of n threads or processes (must then lie in shared memory). Spins, then yields, then naps. */
-struct meet { volatile int here, round; int n; };
+struct meet { volatile int here, round; int n; volatile bool over; };
 void meet(struct meet *m);
+/* The same as the condition of a loop that all run in step: one leads, and says whether there is another round. */
+bool lead(struct meet *m, bool more);
+bool follow(struct meet *m);
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
 
@@ -287,6 +291,11 @@ uint64_t now_ns(void);
 void sleep_ms(long ms);
 /* `n` rounds at scale 1, at least 1. */
 long rounds(long n);
+/*
+ * Is there to be a round i of rounds(n)? Not if the test has failed, or has used up its second and more at scale 1: on
+ * a slow emulator a race is run less often rather than longer.
+ */
+bool go_on(long i, long n);
 /* A small, fast random number; the state is the caller's. */
 uint32_t roll(uint32_t *state);
 bool on_faultline(void);

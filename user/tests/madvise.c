@@ -256,7 +256,7 @@ TEST(race, "MA DONTNEED against stores: every page reads zero or what was stored
 	area = pages(32, 0);
 	pthread_t t = start(drops, NULL);
 	pin(0);
-	for (long i = 1; i <= rounds(600) && !test_failed; i++)
+	for (long i = 1; go_on(i, 600); i++)
 		for (int k = 0; k < 32; k++) {
 			volatile long *w = (long *)(area + k * P);
 

@@ -242,7 +242,7 @@ TEST(rebinding, "NU-04 a policy changes while another thread faults under it", .
 	w.on[1] = 1UL << b;
 	pthread_t t = start(flipper, p);
 	pin(0);
-	for (long i = 0; i < rounds(60) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 60); i++) {
 		for (int k = 0; k < 64; k++) {
 			p[k * P] = 1;
 			if (k % 16 == 0) {
@@ -280,7 +280,7 @@ TEST(move_writer, "NU-02 a page moves between nodes under a writer: no store is 
 	pthread_t t = start(counting, NULL);
 	pin(0);
 	unsigned seen = 0;
-	for (long i = 0; i < rounds(100) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 100); i++) {
 		CHECK_EQ(mbind(p, P, BIND, &on[i % 2], 64, MF_MOVE), 0);
 		unsigned now = *w.p;
 		CHECK_MSG(now >= seen, "the count went back from %u to %u", seen, now);

@@ -189,7 +189,7 @@ TEST(race, "LK-01 mlock against munmap", .cpus = 2, .seconds = 40)
 	contested = (char *)ZONE;
 	pthread_t t = start(locker, NULL);
 	pin(0);
-	for (long i = 0; i < rounds(400) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 400); i++) {
 		NEED(raw_mmap(ZONE, 8 * P, RW, ANON | MAP_FIXED, -1, 0) == (long)ZONE);
 		contested[3 * P] = 1;
 		unmap(contested + 2 * P, 3 * P);

@@ -107,7 +107,7 @@ TEST(contents, "VM-10 protections come and go, contents stay")
 
 	for (int i = 0; i < 16; i++)
 		p[i * P + 16] = i + 1;
-	for (long round = 0; round < rounds(500); round++) {
+	for (long round = 0; go_on(round, 500); round++) {
 		static const int prots[] = { PROT_NONE, PROT_READ, RW, PROT_WRITE };
 		int first = roll(&seed) % 16, n = 1 + roll(&seed) % (16 - first);
 

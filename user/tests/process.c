@@ -306,7 +306,7 @@ TEST(storm, "PR fork, exec and exit, many at a time", .seconds = 60)
 	enum { N = 8 };
 	pid_t pid[N];
 
-	for (long i = 0; i < rounds(15); i++) {
+	for (long i = 0; go_on(i, 15); i++) {
 		for (int k = 0; k < N; k++) {
 			pid[k] = xfork();
 			if (pid[k] == 0) {

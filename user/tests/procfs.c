@@ -546,7 +546,7 @@ TEST(under_change, "PF maps, smaps and pagemap are read while the space changes"
 	pthread_t t = start(changer, (void *)&stop);
 
 	pin(0);
-	for (long i = 0; i < rounds(60); i++) {
+	for (long i = 0; go_on(i, 60); i++) {
 		unsigned long last = 0;
 
 		for (const char *line = read_file(i % 2 ? "/proc/self/maps" : "/proc/self/smaps"); line && *line;

@@ -161,7 +161,7 @@ TEST(race, "SH-01 IPC_RMID against shmat", .cpus = 2, .seconds = 40)
 	pid_t pid = xfork();
 	int me = pid == 0;
 	pin(me);
-	for (long i = 0; i < rounds(100); i++) {
+	for (long i = 0; me ? follow(&s->m) : lead(&s->m, go_on(i, 100)); i++) {
 		if (!me) {
 			s->id = new_segment(P);
 			char *p = attach(s->id);

@@ -392,11 +392,12 @@ TEST(fault_repair, "SG a fault's handler repairs, and the access goes on")
 	(void)*(volatile char *)(fault_page + 5);
 	CHECK_EQ(count, 2);
 	CHECK_EQ(fault_err & 2, 0);
-	for (long i = 0; i < rounds(200); i++) {
+	long n = 0;
+	for (; go_on(n, 200); n++) {
 		mprotect(fault_page, P, PROT_NONE);
-		((volatile char *)fault_page)[i] = i;
+		((volatile char *)fault_page)[n] = n;
 	}
-	CHECK_EQ(count, 2 + rounds(200));
+	CHECK_EQ(count, 2 + n);
 }
 
 static void edit_rax(int sig, siginfo_t *info, void *context)

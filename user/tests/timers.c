@@ -64,7 +64,7 @@ static void *clock_reader(void *arg)
 {
 	volatile uint64_t *latest = arg;
 
-	for (long i = 0; i < rounds(3000); i++) {
+	for (long i = 0; go_on(i, 3000); i++) {
 		uint64_t seen = __atomic_load_n(latest, __ATOMIC_ACQUIRE), now = now_ns();
 
 		if (now < seen) {

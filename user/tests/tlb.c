@@ -50,8 +50,7 @@ static void *reader(void *arg)
 	int kind = (int)(intptr_t)arg;
 
 	pin(w.cpu);
-	for (long i = 0; i < w.n; i++) {
-		meet(&w.meet);
+	while (follow(&w.meet)) {
 		spin_read(w.x, &w.flag);
 		/* It may have met the signal before the flag; now it must. */
 		while (!w.flag)
@@ -102,7 +101,6 @@ static void all_pairs(int kind)
 {
 	int n = cpus();
 
-	w.n = rounds(3);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	for (int a = 0; a < n; a++)
@@ -114,11 +112,12 @@ static void all_pairs(int kind)
 			w.flag = false;
 			pthread_t t = start(reader, (void *)(intptr_t)kind);
 			pin(a);
-			for (long i = 0; i < w.n; i++) {
+			for (long i = 0; ; i++) {
 				NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
 				*w.x = 1;
 				w.flag = false;
-				meet(&w.meet);
+				if (!lead(&w.meet, i < 1 || go_on(i, 3)))
+					break;
 				for (volatile int spin = 0; spin < 300; spin++)
 					;
 				take_away(kind);
@@ -138,8 +137,7 @@ static void *late_writer(void *arg)
 {
 	(void)arg;
 	pin(w.cpu);
-	for (long i = 0; i < w.n; i++) {
-		meet(&w.meet);
+	while (follow(&w.meet)) {
 		CHECK(!spin_write((unsigned *)w.x, &w.stop));
 		CHECK(hit.sig == SIGSEGV && hit.code == SEGV_ACCERR_);
 		meet(&w.end);
@@ -151,7 +149,6 @@ TEST(late_write, "TL-01 no store lands after mprotect has returned", .cpus = 2, 
 {
 	int n = cpus();
 
-	w.n = rounds(4);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	for (int a = 0; a < n; a++)
@@ -162,11 +159,13 @@ TEST(late_write, "TL-01 no store lands after mprotect has returned", .cpus = 2, 
 			w.cpu = b;
 			pthread_t t = start(late_writer, NULL);
 			pin(a);
-			for (long i = 0; i < w.n; i++) {
+			for (long i = 0; ; i++) {
 				volatile unsigned *x = (unsigned *)w.x;
 
 				NEED(mprotect(w.x, P, RW) == 0);
-				meet(&w.meet);
+				*x = 0;
+				if (!lead(&w.meet, i < 1 || go_on(i, 4)))
+					break;
 				while (*x == 0)
 					pause_cpu();
 				NEED(mprotect(w.x, P, PROT_READ) == 0);
@@ -188,18 +187,18 @@ TEST(swap, "TL-01 two file pages swapped under a reader", .cpus = 2)
 
 	NEED(pwrite(fd, byte, 1, 0) == 1 && pwrite(fd, byte + 1, 1, P) == 1);
 	w.x = map_fd(P, RW, MAP_SHARED, fd, 0);
-	w.n = rounds(200);
 	w.meet.n = w.end.n = 2;
 	w.cpu = 1;
 	catch_faults();
 	/* The reader's check is for 2, so every round ends there. */
 	pthread_t t = start(reader, (void *)(intptr_t)REMAP);
 	pin(0);
-	for (long i = 0; i < w.n; i++) {
+	for (long i = 0; ; i++) {
 		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, 0) == w.x);
 		CHECK_EQ(*(volatile char *)w.x, 1);
 		w.flag = false;
-		meet(&w.meet);
+		if (!lead(&w.meet, go_on(i, 200)))
+			break;
 		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, P) == w.x);
 		w.flag = true;
 		meet(&w.end);
@@ -220,7 +219,7 @@ static void *unmapper(void *arg)
 
 	pin(me);
 	meet(&w.meet);
-	for (long i = 0; i < w.n && !test_failed; i++) {
+	for (long i = 0; go_on(i, w.n); i++) {
 		if (me == 0 && i % 8 == 0)
 			rp_arm("gather_flush", 1);
 		NEED(raw_mmap((unsigned long)own, P, RW, ANON | MAP_FIXED, -1, 0) == (long)own);
@@ -255,12 +254,12 @@ static void all_unmap(int n, long times)
 
 TEST(everybody, "TL-02 all CPUs shoot at once", .seconds = 60)
 {
-	all_unmap(cpus(), rounds(300));
+	all_unmap(cpus(), 300);
 }
 
 TEST(more_threads, "TL-02 more threads than CPUs", .seconds = 60)
 {
-	all_unmap(CREW, rounds(100));
+	all_unmap(CREW, 100);
 }
 
 TEST(alone, "TL-02 a program on one CPU interrupts nobody")
@@ -323,7 +322,7 @@ static void wanderer(bool sleeps)
 	*x = 1;
 	catch_faults();
 	pthread_t t = start(nomad, sleeps ? (void *)1 : NULL);
-	for (long i = 0; i < rounds(300) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 300); i++) {
 		rp_arm("mm_switch", 1);
 		NEED(mprotect(w.x, P, PROT_READ) == 0);
 		unsigned first = *x;
@@ -365,7 +364,7 @@ TEST(other_process, "TL-04 another process runs on the CPU between", .cpus = 2, 
 	CPU_SET(1, &one);
 	pthread_setaffinity_np(t, sizeof(one), &one);
 	pin(0);
-	for (long i = 0; i < rounds(200) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 200); i++) {
 		NEED(mprotect(w.x, P, PROT_READ) == 0);
 		unsigned first = *x;
 		for (volatile int spin = 0; spin < 3000; spin++)
@@ -396,8 +395,7 @@ static void *stamper(void *arg)
 {
 	(void)arg;
 	pin(1);
-	for (long i = 0; i < w.n; i++) {
-		meet(&w.meet);
+	while (follow(&w.meet)) {
 		stamp_until_gone(old_at);
 		CHECK_MSG(hit.sig == SIGSEGV && hit.code == SEGV_MAPERR_ && hit.addr == (uintptr_t)old_at,
 			  "signal %d code %d", hit.sig, hit.code);
@@ -442,17 +440,17 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 
 	old_at = page_at(1);
 	new_at = page_at(2);
-	w.n = rounds(200);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	t[0] = start(stamper, NULL);
 	t[1] = start(zapper, NULL);
 	t[2] = start(allocator, NULL);
 	pin(0);
-	for (long i = 0; i < w.n && !test_failed; i++) {
+	for (long i = 0; ; i++) {
 		NEED(raw_mmap((unsigned long)old_at, P, RW, ANON | MAP_FIXED, -1, 0) == (long)old_at);
 		*old_at = STAMP;
-		meet(&w.meet);
+		if (!lead(&w.meet, go_on(i, 200)))
+			break;
 		for (volatile int spin = 0; spin < 200; spin++)
 			;
 		if (i % 2)
@@ -490,8 +488,7 @@ static void *watcher(void *arg)
 {
 	(void)arg;
 	pin(1);
-	for (long i = 0; i < w.n; i++) {
-		meet(&w.meet);
+	while (follow(&w.meet)) {
 		watch((unsigned char *)w.x);
 		CHECK(hit.sig == SIGSEGV);
 		meet(&w.end);
@@ -515,15 +512,15 @@ static void *filler(void *arg)
 TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, .seconds = 40)
 {
 	w.x = page_at(0);
-	w.n = rounds(200);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	pthread_t t = start(watcher, NULL), f = start(filler, NULL);
 	pin(0);
-	for (long i = 0; i < w.n && !test_failed; i++) {
+	for (long i = 0; ; i++) {
 		NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
 		memset(w.x, 0x11, P);
-		meet(&w.meet);
+		if (!lead(&w.meet, go_on(i, 200)))
+			break;
 		for (volatile int spin = 0; spin < 200; spin++)
 			;
 		rp_arm("gather_flush", 2);
@@ -575,7 +572,7 @@ static void two_writers(bool cow)
 
 	madvise(parent, PAGES * P, MADV_NOHUGEPAGE);
 	w.n = 1;
-	for (long i = 0; i < rounds(15) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 15); i++) {
 		if (cow)
 			memset(parent, 0, PAGES * P);
 		pid_t pid = xfork();
@@ -606,8 +603,7 @@ static void *retrier(void *arg)
 
 	(void)arg;
 	pin(1);
-	for (long i = 0; i < w.n; i++) {
-		meet(&w.meet);
+	while (follow(&w.meet)) {
 		while (!TRY(x[1]++))
 			if (hit.sig != SIGSEGV || hit.code != SEGV_ACCERR_) {
 				FAIL("signal %d code %d", hit.sig, hit.code);
@@ -621,14 +617,14 @@ static void *retrier(void *arg)
 TEST(upgrade, "TL-09 a store is retried until mprotect allows it", .cpus = 2)
 {
 	w.x = page_at(0);
-	w.n = rounds(200);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	pthread_t t = start(retrier, NULL);
 	pin(0);
-	for (long i = 0; i < w.n; i++) {
+	for (long i = 0; ; i++) {
 		NEED(mprotect(w.x, P, PROT_READ) == 0);
-		meet(&w.meet);
+		if (!lead(&w.meet, go_on(i, 200)))
+			break;
 		for (volatile int spin = 0; spin < 500; spin++)
 			;
 		NEED(mprotect(w.x, P, RW) == 0);
@@ -679,7 +675,7 @@ TEST(table_freed, "TL-10 no access goes through a freed page table", .cpus = 2, 
 	catch_faults();
 	pthread_t t = start(neighbour, NULL);
 	pin(0);
-	for (long i = 0; i < rounds(100) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 100); i++) {
 		char *b = (char *)raw_mmap((unsigned long)tables.base, TABLES * HUGE, RW,
 					   ANON | MAP_FIXED | MAP_NORESERVE, -1, 0);
 

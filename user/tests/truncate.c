@@ -139,7 +139,7 @@ TEST(truncate_fault, "VM-13 truncate against faults", .seconds = 30)
 	catch_faults();
 	pthread_t a = start(toucher, (void *)1), b = start(toucher, NULL);
 	pin(0);
-	for (long i = 0; i < rounds(600) && !test_failed; i++) {
+	for (long i = 0; go_on(i, 600); i++) {
 		rp_arm(i % 2 ? "file_insert" : "truncate", 1);
 		NEED(ftruncate(race.fd, 0) == 0);
 		/* What was freed is used at once by somebody else: a mapping of it would show. */

@@ -324,14 +324,13 @@ TEST(append_self, "UA-04 a file grows by a write from its own mapping, over its 
 	CHECK_EQ(m[P], 's');
 }
 
-struct crossing { int fd_to; char *from; struct meet *m; long n; };
+struct crossing { int fd_to; char *from; struct meet *m; bool leads; };
 
 static void *cross(void *arg)
 {
 	struct crossing *c = arg;
 
-	for (long i = 0; i < c->n; i++) {
-		meet(c->m);
+	for (long i = 0; c->leads ? lead(c->m, go_on(i, 300)) : follow(c->m); i++) {
 		if (i % 4 == 0)
 			rp_arm("file_copy", 2);
 		if (pwrite(c->fd_to, c->from, P, 0) != (ssize_t)P) {
@@ -349,9 +348,8 @@ TEST(write_crossing, "UA-04 two threads write each to the other's mapped file", 
 {
 	int a = tmpfile_fd(P), b = tmpfile_fd(P);
 	struct meet m = { .n = 2 };
-	long n = rounds(300);
-	struct crossing ca = { a, map_fd(P, RW, MAP_SHARED, b, 0), &m, n };
-	struct crossing cb = { b, map_fd(P, RW, MAP_SHARED, a, 0), &m, n };
+	struct crossing ca = { a, map_fd(P, RW, MAP_SHARED, b, 0), &m, true };
+	struct crossing cb = { b, map_fd(P, RW, MAP_SHARED, a, 0), &m, false };
 
 	pthread_t t = start(cross, &ca);
 	cross(&cb);
