@@ -45,7 +45,9 @@
 	S(pwritev2, 6) S(syncfs, 1) S(memfd_create, 2) S(copy_file_range, 6) S(statx, 5)           \
 	S(close_range, 3) S(eventfd, 1) S(eventfd2, 2) S(chroot, 1) S(vhangup, 0)                  \
 	S(syslog, 3) S(sync_file_range, 4) S(sendto, 6) S(recvfrom, 6) S(sendmsg, 3)               \
-	S(recvmsg, 3) S(shutdown, 2)                                                               \
+	S(recvmsg, 3) S(shutdown, 2) S(getxattr, 4) S(lgetxattr, 4) S(fgetxattr, 4)                \
+	S(listxattr, 3) S(llistxattr, 3) S(flistxattr, 3) S(setxattr, 5) S(lsetxattr, 5)           \
+	S(fsetxattr, 5) S(removexattr, 2) S(lremovexattr, 2) S(fremovexattr, 2)                    \
 	/* memory */                                                                               \
 	S(mmap, 6) S(mprotect, 3) S(munmap, 2) S(brk, 1) S(mremap, 5) S(msync, 3) S(mincore, 3)    \
 	S(madvise, 3) S(mlock, 2) S(munlock, 2) S(mlockall, 1) S(munlockall, 0) S(mlock2, 3)       \
