@@ -112,7 +112,7 @@ static void switch_over(struct exec *x)
 	struct process *p = t->process;
 
 	if (t->mm) {
-		u64 rss = MAX(t->mm->hiwater_rss, mm_rss(t->mm));
+		u64 rss = mm_rss_peak(t->mm);
 
 		p->gone.max_rss = MAX(p->gone.max_rss, rss);
 		memory_release();

@@ -208,7 +208,7 @@ static void release_resources(struct task *t, bool last)
 		sem_exit(p);
 	}
 	if (mm) {
-		u64 rss = MAX(mm->hiwater_rss, mm_rss(mm)), flags;
+		u64 rss = mm_rss_peak(mm), flags;
 
 		memory_release();
 		flags = spin_lock_irqsave(&p->siglock);

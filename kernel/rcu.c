@@ -91,6 +91,11 @@ struct after {
 	struct cpumask cpus; /* to be poked */
 };
 
+u64 rcu_started(void)
+{
+	return smp_load_acquire(&rcu.started);
+}
+
 u64 rcu_completed(void)
 {
 	return READ_ONCE(rcu.completed);

@@ -75,5 +75,10 @@ static inline void rcu_assert_none(void)
 
 /* Grace periods since boot; for /proc and tests. */
 u64 rcu_completed(void);
+/*
+ * To keep a pointer beyond a read section: take rcu_started() before looking it
+ * up; what was reachable then is not freed while rcu_completed() <= that number.
+ */
+u64 rcu_started(void);
 
 #endif

@@ -430,7 +430,7 @@ long sys_getrusage(u64 who, u64 rusage)
 	default:
 		return -EINVAL;
 	}
-	u.max_rss = MAX(u.max_rss, MAX(current->mm->hiwater_rss, mm_rss(current->mm)));
+	u.max_rss = MAX(u.max_rss, mm_rss_peak(current->mm));
 	return usage_to_user(&u, rusage);
 }
 

@@ -191,11 +191,29 @@ long sys_process_vm_writev(u64 pid, u64 lvec, u64 nl, u64 rvec, u64 nr, u64 flag
 
 /* ---- futex keys ---- */
 
+/* The key of a word in area a: 0, -EFAULT, or -EAGAIN if the mapping is on its way out. */
+static int area_futex_key(struct area *a, vaddr_t addr, bool write, struct futex_key *key)
+{
+	u32 flags = READ_ONCE(a->flags);
+
+	if (!(flags & VM_SHARED))
+		return flags & VM_WRITE ? 0 : -EFAULT;
+	if (write && !(flags & VM_WRITE))
+		return -EFAULT;
+	if (!mapping_tryget(a->mapping))
+		return -EAGAIN;
+	key->object = a->mapping;
+	key->word = (area_pgoff(a, addr) << PAGE_SHIFT) + addr % PAGE_SIZE;
+	key->shared = true;
+	return 0;
+}
+
 int mm_futex_key(vaddr_t addr, bool shared, bool write, struct futex_key *key)
 {
 	struct mm *mm = current->mm;
 	struct area *a;
-	u32 word;
+	u32 word, seq;
+	bool stale;
 	int err;
 
 	if (addr % 4)
@@ -209,21 +227,22 @@ int mm_futex_key(vaddr_t addr, bool shared, bool write, struct futex_key *key)
 	err = get_user_u32(addr, &word);
 	if (err)
 		return err;
+
+	/* Like a fault: without a lock, if the area is the same before and after. */
+	rcu_read_lock();
+	a = area_at(mm, addr);
+	seq = a ? smp_load_acquire(&a->seq) : 1;
+	err = seq & 1 ? -EAGAIN : area_futex_key(a, addr, write, key);
+	stale = err != -EAGAIN && READ_ONCE(a->seq) != seq;
+	rcu_read_unlock();
+	if (likely(err != -EAGAIN && !stale))
+		return err;
+
+	futex_key_put(key);
+	*key = (struct futex_key){ .word = addr, .object = mm };
 	mm_lock_read(mm);
 	a = area_at(mm, addr);
-	if (!a) {
-		err = -EFAULT;
-	} else if (!(a->flags & VM_SHARED)) {
-		if (!(a->flags & VM_WRITE))
-			err = -EFAULT;
-	} else if (write && !(a->flags & VM_WRITE)) {
-		err = -EFAULT;
-	} else {
-		mapping_get(a->mapping);
-		key->object = a->mapping;
-		key->word = (area_pgoff(a, addr) << PAGE_SHIFT) + addr % PAGE_SIZE;
-		key->shared = true;
-	}
+	err = a ? area_futex_key(a, addr, write, key) : -EFAULT;
 	mm_unlock_read(mm);
 	return err;
 }

@@ -74,13 +74,36 @@ static inline enum fault_result fault_area(struct fault *f, bool exec)
 	return spurious(f);
 }
 
+/*
+ * Most faults are in the area of the thread's last one. That area has not been freed if no
+ * grace period that started later is over; whether it is still alive and holds the address, its seq
+ * and bounds tell, as for any other.
+ */
+static inline struct area *find_area(struct fault *f)
+{
+	struct task *t = current;
+	struct area *a = t->area_cache;
+	u64 gp;
+
+	if (likely(a && f->mm == t->mm && rcu_completed() <= t->area_cache_gp &&
+		   f->addr >= READ_ONCE(a->start) && f->addr < READ_ONCE(a->end) && !area_owned(a)))
+		return a;
+	gp = rcu_started();
+	a = area_find(f->mm, f->addr);
+	if (f->mm == t->mm) {
+		t->area_cache = a;
+		t->area_cache_gp = gp;
+	}
+	return a;
+}
+
 /* Without any lock; what is not FAULT_DONE or FAULT_RETRY is for fault_slow() to decide. */
 static inline enum fault_result fault_fast(struct fault *f, bool exec)
 {
 	enum fault_result r;
 
 	rcu_read_lock();
-	f->area = area_find(f->mm, f->addr);
+	f->area = find_area(f);
 	if (unlikely(!f->area)) {
 		r = FAULT_MAPERR;
 	} else {

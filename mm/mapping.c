@@ -64,6 +64,16 @@ void mapping_get(struct mapping *m)
 	atomic_add(&m->refs, 1);
 }
 
+bool mapping_tryget(struct mapping *m)
+{
+	u32 n = READ_ONCE(m->refs);
+
+	while (n)
+		if (atomic_try_cmpxchg(&m->refs, &n, n + 1))
+			return true;
+	return false;
+}
+
 static void remove_range(struct mapping *m, u64 first, u64 last);
 
 /*

@@ -32,6 +32,7 @@ struct mapping {
 
 struct mapping *mapping_create(u64 size); /* one reference; NULL if out of memory */
 void mapping_get(struct mapping *m);
+bool mapping_tryget(struct mapping *m); /* under RCU: false if it is being freed */
 void mapping_put(struct mapping *m); /* the last one frees all frames */
 
 /* Frame at an index with a reference taken, or NULL. Any context, takes no lock. */

@@ -97,6 +97,8 @@ void mm_attach(struct mm *mm, struct task *t)
 {
 	spin_lock(&mm->state_lock);
 	t->mm = mm;
+	t->area_cache = NULL;
+	t->map_hint = t->map_top = 0;
 	list_add_tail(&mm->tasks, &t->mm_link);
 	for (int k = 0; k < NR_MM_COUNTERS; k++)
 		t->mm_counter[k] = 0;
@@ -214,6 +216,16 @@ u64 mm_rss(struct mm *mm)
 	if ((u64)n > READ_ONCE(mm->hiwater_rss))
 		WRITE_ONCE(mm->hiwater_rss, (u64)n);
 	return (u64)n;
+}
+
+u64 mm_rss_peak(struct mm *mm)
+{
+	s64 n = mm_counter_quick(mm, MM_ANON) + mm_counter_quick(mm, MM_FILE) +
+		mm_counter_quick(mm, MM_SHMEM);
+
+	if (n > 0 && (u64)n > READ_ONCE(mm->hiwater_rss))
+		WRITE_ONCE(mm->hiwater_rss, (u64)n);
+	return READ_ONCE(mm->hiwater_rss);
 }
 
 void mm_cpu_init(void)

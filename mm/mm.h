@@ -145,6 +145,8 @@ static inline s64 mm_counter_quick(struct mm *mm, enum mm_counter_kind kind)
 /* Exact sums over the mm and its threads. */
 s64 mm_counter(struct mm *mm, enum mm_counter_kind kind);
 u64 mm_rss(struct mm *mm);
+/* The most it has been, as far as this thread knows without asking the others (who count for themselves). */
+u64 mm_rss_peak(struct mm *mm);
 
 /* /proc/PID/... */
 void mm_show_maps(struct mm *mm, struct seq *s);
