@@ -95,17 +95,6 @@ static int own_sighand(struct process *p)
 	return 0;
 }
 
-static int own_files(struct task *t)
-{
-	struct files *copy = files_copy(t->files);
-
-	if (!copy)
-		return -ENOMEM;
-	files_put(t->files);
-	t->files = copy;
-	return 0;
-}
-
 static void switch_over(struct exec *x)
 {
 	struct task *t = current;
@@ -173,7 +162,7 @@ static int exec_run(struct exec *x)
 	if (!err)
 		err = build_memory(x);
 	if (!err)
-		err = own_files(current);
+		err = files_unshare();
 	if (!err)
 		err = own_sighand(current->process);
 	if (!err)

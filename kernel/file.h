@@ -46,6 +46,7 @@ u32 file_mode(const struct file *f);
 struct files *files_create(void);
 struct files *files_copy(struct files *f);  /* fork: duplicate table */
 struct files *files_share(struct files *f); /* CLONE_FILES */
+int files_unshare(void); /* the current task gets a table of its own: 0, -ENOMEM */
 void files_put(struct files *f);
 void files_close_on_exec(void);             /* exec, current task (table already unshared) */
 struct fs *fs_copy(struct fs *f);

@@ -47,7 +47,15 @@ static_assert(sizeof(struct pid_chunk) <= PAGE_SIZE, "one page");
 
 static spinlock_t tree_spin;
 static struct pid_chunk *chunks[CHUNKS]; /* RCU; tree lock */
-static int last_pid;                     /* tree lock */
+/*
+ * The chunk that was emptied last: mostly the next number lies in it again. It may only come
+ * back to its own place, as readers may still look at it; place -1: it is fresh. There is one
+ * from the start, so that what the table takes is the same before and after a burst of
+ * processes.
+ */
+static struct pid_chunk *spare; /* tree lock */
+static int spare_place;         /* tree lock */
+static int last_pid;            /* tree lock */
 static struct slab_cache *process_cache;
 
 struct process *init_process;
@@ -103,7 +111,10 @@ void pid_unuse(int pid)
 	if (--e->uses || --chunk->used)
 		return;
 	rcu_assign_pointer(*slot, NULL);
-	call_rcu(&chunk->rcu, chunk_free_rcu);
+	if (spare)
+		call_rcu(&spare->rcu, chunk_free_rcu);
+	spare = chunk;
+	spare_place = (int)(slot - chunks);
 }
 
 /* A chunk of free numbers, made outside of the lock. */
@@ -144,9 +155,13 @@ int pid_alloc(void)
 		u64 flags = tree_lock();
 
 		pid = next_free();
-		if (pid && !entry_of(pid) && fresh) {
-			rcu_assign_pointer(*chunk_of(pid), fresh);
-			fresh = NULL;
+		if (pid && !entry_of(pid)) {
+			struct pid_chunk **slot = chunk_of(pid);
+			bool fits = spare && (spare_place < 0 || spare_place == slot - chunks);
+			struct pid_chunk **from = fits ? &spare : &fresh;
+
+			rcu_assign_pointer(*slot, *from);
+			*from = NULL;
 		}
 		bool ready = pid && entry_of(pid);
 
@@ -381,7 +396,9 @@ void process_init(void)
 {
 	spin_init(&tree_spin, &tree_class);
 	process_cache = slab_create("process", sizeof(struct process), CACHE_LINE);
-	ASSERT(process_cache);
+	spare = chunk_alloc();
+	spare_place = -1;
+	ASSERT(process_cache && spare);
 	signal_init();
 	ptimer_init();
 	futex_init();

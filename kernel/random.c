@@ -18,11 +18,16 @@
 #include "kernel/string.h"
 #include "kernel/syscall.h"
 
+#define STOCK_BLOCKS 8  /* made at a time: the first half block is the next key */
+#define STIR_EVERY   32 /* refills */
+
+/* Small requests, the most by far, are served from a stock; what is given out is erased. */
 static struct {
-	spinlock_t lock; /* of no class: takes nothing inside */
-	u32 key[8];  /* lock */
-	u64 counter; /* lock; never the same twice with one key */
-	bool seeded; /* lock */
+	spinlock_t lock; /* of no class: takes nothing inside; guards the rest */
+	u32 key[8];
+	u32 refills;
+	u32 left;        /* bytes at the end of stock */
+	u8 stock[STOCK_BLOCKS * 64 - 32];
 } pool;
 
 static u32 rotate(u32 x, unsigned n)
@@ -84,7 +89,6 @@ static bool rdrand(u64 *out)
 /* Mix in what is not known outside; lock held. */
 static void stir(void)
 {
-	u32 block[16];
 	u64 r;
 
 	for (int i = 0; i < 4; i++) {
@@ -96,30 +100,53 @@ static void stir(void)
 		pool.key[2 * i] ^= (u32)mix;
 		pool.key[2 * i + 1] ^= (u32)(mix >> 32);
 	}
-	chacha_block(pool.key, ++pool.counter, block);
-	memcpy(pool.key, block, sizeof(pool.key));
+}
+
+/* New stock and a new key; lock held. */
+static void refill(void)
+{
+	u32 blocks[STOCK_BLOCKS][16];
+
+	if (pool.refills++ % STIR_EVERY == 0)
+		stir();
+	for (u32 i = 0; i < STOCK_BLOCKS; i++)
+		chacha_block(pool.key, i, blocks[i]);
+	memcpy(pool.key, blocks, sizeof(pool.key));
+	memcpy(pool.stock, (u8 *)blocks + sizeof(pool.key), sizeof(pool.stock));
+	memset(blocks, 0, sizeof(blocks));
+	pool.left = sizeof(pool.stock);
+}
+
+/* n <= sizeof(pool.stock) bytes. */
+static void take(void *to, size_t n)
+{
+	u64 flags = spin_lock_irqsave(&pool.lock);
+	u8 *from;
+
+	if (pool.left < n)
+		refill();
+	from = pool.stock + sizeof(pool.stock) - pool.left;
+	memcpy(to, from, n);
+	memset(from, 0, n);
+	pool.left -= (u32)n;
+	spin_unlock_irqrestore(&pool.lock, flags);
 }
 
 void random_bytes(void *buf, size_t n)
 {
 	u32 key[8], block[16];
-	u64 counter = 0, flags;
 	char *to = buf;
 
-	/* A request gets a key of its own out of the pool; the long work is outside of the lock. */
-	flags = spin_lock_irqsave(&pool.lock);
-	if (!pool.seeded || !(pool.counter & 255))
-		stir();
-	pool.seeded = true;
-	chacha_block(pool.key, ++pool.counter, block);
-	memcpy(pool.key, block, sizeof(pool.key));
-	memcpy(key, block + 8, sizeof(key));
-	spin_unlock_irqrestore(&pool.lock, flags);
-
-	while (n) {
+	if (n <= sizeof(block)) {
+		take(buf, n);
+		return;
+	}
+	/* A large request gets a key of its own, and works outside of the lock. */
+	take(key, sizeof(key));
+	for (u64 counter = 0; n; counter++) {
 		size_t part = MIN(n, sizeof(block));
 
-		chacha_block(key, counter++, block);
+		chacha_block(key, counter, block);
 		memcpy(to, block, part);
 		to += part;
 		n -= part;

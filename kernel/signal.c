@@ -35,9 +35,10 @@ void signal_init(void)
 
 struct sighand *sighand_alloc(void)
 {
-	struct sighand *s = kzalloc(sizeof(*s));
+	struct sighand *s = kmalloc(sizeof(*s));
 
 	if (s) {
+		memset(s, 0, sizeof(*s));
 		s->refs = 1;
 		spin_init(&s->lock, &sighand_class);
 	}

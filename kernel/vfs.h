@@ -353,7 +353,6 @@ int fd_replace(int fd, struct file *f, bool cloexec);
 int fd_set_cloexec(int fd, bool on); /* -EBADF */
 int fd_get_cloexec(int fd);          /* 0, 1, -EBADF */
 int fd_close_range(u32 first, u32 last, bool cloexec_only);
-int files_unshare(void); /* the current task gets a table of its own */
 /* Open file of another table, with a reference; the next open descriptor >= fd or -1. */
 struct file *files_get(struct files *files, int fd);
 int files_next(struct files *files, int fd);
