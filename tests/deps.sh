@@ -14,7 +14,7 @@ case $1 in
 	run)   want=$run ;;
 	unit)  want="$build clang libclang-rt-dev" ;;
 	test)  want="$run python3 clang libclang-rt-dev" ;;
-	bench) want="$run python3 gnuplot-nox libglib2.0-dev pkg-config" ;;
+	bench) want="$run python3 gnuplot-nox" ;;
 	gdb)   want="$run gdb" ;;
 	*)     echo "deps.sh: no such set: $1" >&2; exit 2 ;;
 esac

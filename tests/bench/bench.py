@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""
+The measurements: run experiments on Faultline or Linux, compare them, write the document.
+
+usage: bench.py run KERNEL [-e NAME] [-p POLICY] [-f] [-s SEED] [-o OPTIONS] [-d KEY=VALUE]...
+       bench.py compare [-e NAME]         both kernels' latest results, with ratios
+       bench.py publish                   docs/results.md, its plots and CSV files, from the latest results
+       bench.py list
+
+KERNEL is faultline or linux. -f takes the historic thread counts; -d changes a key of every chosen experiment (a list has
+commas: threads=1,4); -s is the metronome's seed, -o more options of it. Results: build/bench/KERNEL/EXPERIMENT.csv.
+Exit status: 0, or 1 if a program failed, 2 for wrong usage.
+"""
+import argparse, glob, os, shutil, sys, time
+
+import experiments, guest, results
+
+DOCS = os.path.join(guest.ROOT, "docs")
+
+
+def folder(kernel):
+    return os.path.join(guest.BUILD, kernel)
+
+
+def say(text, end="\n"):
+    print(text, end=end, flush=True)
+
+
+class Progress:
+    def __init__(self, total):
+        self.total, self.done, self.began = total, 0, time.monotonic()
+
+    def begin(self, key):
+        if sys.stdout.isatty():
+            say(f"\r\033[K[{self.done + 1}/{self.total}] {key} ...", end="")
+
+    def end(self, boot, run, text, seconds):
+        self.done += 1
+        clear = "\r\033[K" if sys.stdout.isatty() else ""
+        say(f"{clear}[{self.done}/{self.total}] {boot.kernel} {boot.policy} {run.experiment} "
+            f"threads={run.threads}: {text} ({seconds:.0f} s of {time.monotonic() - self.began:.0f})")
+
+
+def text_of(figure):
+    if figure.failed:
+        return f"FAILED, status {figure.rows[0]['status']}"
+    if not figure.supported:
+        return "not supported"
+    cost = figure.mean("fault_p50")
+    more = "" if cost != cost else f", {cost:.0f} kernel instructions a fault (median)"
+    return f"{figure.latency:,.0f} ns a {figure.unit} ±{figure.deviation * 100:.1f} %{more}"
+
+
+def run_boot(boot, runs, progress, options, label):
+    """Measures the runs of one boot, in more boots if a guest dies. Returns the rows."""
+    rows, left, attempt = [], list(runs), 0
+    while left:
+        attempt += 1
+        log = os.path.join(guest.BUILD, f"{label}-{attempt}.log")
+        try:
+            for run, warm_up, regions, seconds in guest.measure(boot, left, experiments.script(left), log, options,
+                                                                progress.begin):
+                new = results.rows_of(boot, run, warm_up, regions)
+                rows += new
+                left = [r for r in left if r is not run]
+                progress.end(boot, run, text_of(results.figures(as_text(new))[0]), seconds)
+        except guest.GuestFailed as e:
+            say(f"bench: {e}")
+        if left:                # the first of them has killed the guest
+            dead = left.pop(0)
+            new = results.rows_of(boot, dead, dict(status=255, switches="", migrations="", faults=""), None)
+            rows += new
+            progress.end(boot, dead, "FAILED, the guest died", 0)
+    return rows
+
+
+def as_text(rows):
+    return [{c: str(row.get(c, "")) for c in results.COLUMNS} for row in rows]
+
+
+def save(kernel, rows, replaced):
+    """One file an experiment. Of an old file, results of policies that were not run again stay."""
+    for name in sorted({row["experiment"] for row in rows}):
+        path = os.path.join(folder(kernel), name + ".csv")
+        old = [row for row in results.read(folder(kernel)) if row["experiment"] == name
+               and (row["policy"], row["threads"]) not in replaced]
+        results.write(path, old + [row for row in as_text(rows) if row["experiment"] == name])
+
+
+def command_run(args):
+    chosen = experiments.selected(experiments.load(), args.experiment)
+    for change in args.changes:
+        key, _, value = change.replace(",", " ").partition("=")
+        for experiment in chosen.values():
+            if key in experiment or key == "threads":
+                experiment[key] = value
+                if key == "threads":
+                    experiment["full_threads"] = value
+    if args.kernel == "linux" and not os.path.exists(guest.linux_kernel()):
+        sys.exit("bench: no Linux kernel yet: make build/linux/vmlinuz")
+    boots = experiments.plan(chosen, args.kernel, args.full, args.policy)
+    progress = Progress(sum(len(runs) for runs in boots.values()))
+    options = ",".join(filter(None, [f"seed={args.seed}" if args.seed is not None else "", args.options]))
+    os.makedirs(folder(args.kernel), exist_ok=True)
+    rows = []
+    for i, (boot, runs) in enumerate(boots.items()):
+        m = boot.machine
+        say(f"Booting {args.kernel}: {m.cpus} CPUs, {m.nodes} nodes, {m.memory}"
+            + (f", {boot.kargs}" if boot.kargs else "") + (f", {boot.metronome}" if boot.metronome else ""))
+        new = run_boot(boot, runs, progress, options, f"{args.kernel}-{i}")
+        rows += new
+        save(args.kernel, new, {(row["policy"], str(row["threads"])) for row in new})
+    return 1 if any(f.failed for f in results.figures(as_text(rows))) else 0
+
+
+def both(name):
+    figures = results.figures(results.read(folder("faultline"))) + results.figures(results.read(folder("linux")))
+    chosen = experiments.selected(experiments.load(), name)
+    return {n: (e, [f for f in figures if f.experiment == n]) for n, e in chosen.items()}
+
+
+def command_compare(args):
+    found = False
+    for name, (experiment, figures) in both(args.experiment).items():
+        text = results.compare_table([f for f in figures if f.kernel == "faultline"],
+                                     [f for f in figures if f.kernel == "linux"])
+        if text:
+            say(f"{name}: {experiment['title']}\n\n{text}\n")
+            found = True
+    if not found:
+        sys.exit("bench: no results of both kernels yet: make bench bench-linux")
+    return 0
+
+
+INTRODUCTION = """# Results
+
+Measured by the metronome ([metronome.md](metronome.md)): every time is virtual, one instruction a nanosecond and CPU,
+eight bytes a nanosecond for string stores and copies. Both kernels ran the same static programs in the same emulator, with
+the settings in metronome.md; what they spent is counted, not sampled. The first run of each program is thrown away; shown
+are mean and standard deviation of the repetitions. Context switches and migrations are those of the thrown-away run,
+of the whole program. "ns a unit" is what one thread waits for one unit of work; a ratio above 1 means that Faultline takes less.
+
+Written by `make results` from the latest `make bench` and `make bench-linux`; every section names the command
+that repeats it. The CSV files beside the plots have every repetition.
+"""
+
+
+def command_publish(args):
+    out = os.path.join(DOCS, "results")
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    parts = [INTRODUCTION]
+    for name, (experiment, figures) in both(None).items():
+        if not figures:
+            continue
+        parts.append(f"## {name}: {experiment['title']}\n\nAfter: {experiment['source']}. "
+                     f"A unit is one {experiment['unit']}. Program: `{figures[0].command}`.\n\n"
+                     f"    make bench EXP={name}\n    make bench-linux EXP={name}\n")
+        figures.sort(key=lambda f: (f.kernel != "linux", f.threads))
+        if results.plot(os.path.join(out, name + ".svg"), experiment["title"], experiment["unit"], figures):
+            parts.append(f"![{experiment['title']}](results/{name}.svg)\n")
+        parts.append(results.run_table(figures) + "\n")
+        costs = [f for f in figures if f.mean("fault_p50") == f.mean("fault_p50")]
+        if costs:
+            parts.append(results.table(
+                ["kernel", "kernel instructions a fault, mean", "median"],
+                [[results.name_of(f), results.number(f.mean("fault_mean")), results.number(f.mean("fault_p50"))]
+                 for f in costs]) + "\n")
+        text = results.compare_table([f for f in figures if f.kernel == "faultline"],
+                                     [f for f in figures if f.kernel == "linux"])
+        if text:
+            parts.append(text + "\n")
+        for kernel in ("faultline", "linux"):
+            source = os.path.join(folder(kernel), name + ".csv")
+            if os.path.exists(source):
+                shutil.copy(source, os.path.join(out, f"{name}-{kernel}.csv"))
+    with open(os.path.join(DOCS, "results.md"), "w") as f:
+        f.write("\n".join(parts))
+    say(f"docs/results.md and {len(glob.glob(os.path.join(out, '*.svg')))} plots in docs/results/")
+    return 0
+
+
+def command_list(args):
+    for name, experiment in experiments.load().items():
+        say(f"{name:24} {experiment['title']}")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True)
+    run = commands.add_parser("run")
+    run.add_argument("kernel", choices=["faultline", "linux"])
+    run.add_argument("-p", dest="policy")
+    run.add_argument("-f", dest="full", action="store_true")
+    run.add_argument("-s", dest="seed", type=int)
+    run.add_argument("-o", dest="options", default="")
+    run.add_argument("-d", dest="changes", metavar="KEY=VALUE", action="append", default=[])
+    compare = commands.add_parser("compare")
+    for p in (run, compare):
+        p.add_argument("-e", dest="experiment", default="")
+    commands.add_parser("publish")
+    commands.add_parser("list")
+    args = parser.parse_args()
+    try:
+        return globals()["command_" + args.what](args)
+    except experiments.BadExperiment as e:
+        print(f"bench: {e}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
