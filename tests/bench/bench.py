@@ -11,7 +11,7 @@ KERNEL is faultline or linux. -f takes the historic thread counts; -d changes a 
 commas: threads=1,4); -s is the metronome's seed, -o more options of it. Results: build/bench/KERNEL/EXPERIMENT.csv.
 Exit status: 0, or 1 if a program failed, 2 for wrong usage.
 """
-import argparse, glob, os, shutil, sys, time
+import argparse, glob, os, shutil, signal, sys, time
 
 import experiments, guest, results
 
@@ -92,10 +92,8 @@ def command_run(args):
     for change in args.changes:
         key, _, value = change.replace(",", " ").partition("=")
         for experiment in chosen.values():
-            if key in experiment or key == "threads":
-                experiment[key] = value
-                if key == "threads":
-                    experiment["full_threads"] = value
+            if key in experiment:
+                experiment[key] = experiment["full_" + key] = value
     if args.kernel == "linux" and not os.path.exists(guest.linux_kernel()):
         sys.exit("bench: no Linux kernel yet: make build/linux/vmlinuz")
     boots = experiments.plan(chosen, args.kernel, args.full, args.policy)
@@ -202,6 +200,7 @@ def main():
     commands.add_parser("publish")
     commands.add_parser("list")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))    # through the guest's clean-up
     try:
         return globals()["command_" + args.what](args)
     except experiments.BadExperiment as e:

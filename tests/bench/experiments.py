@@ -59,8 +59,13 @@ def selected(all_experiments, name):
     return chosen
 
 
-def machine_of(experiment, full):
-    cpus, nodes, memory = experiment["full_machine" if full else "machine"].split()
+def in_full(experiment):
+    """The experiment with the historic counts: each full_KEY takes KEY's place."""
+    return {**experiment, **{k[5:]: v for k, v in experiment.items() if k.startswith("full_")}}
+
+
+def machine_of(experiment):
+    cpus, nodes, memory = experiment["machine"].split()
     return Machine(int(cpus), int(nodes), memory)
 
 
@@ -105,10 +110,11 @@ def plan(experiments, kernel, full=False, policy=None):
     for name, experiment in experiments.items():
         if kernel not in experiment["kernels"].split():
             continue
-        counts = [int(n) for n in experiment["full_threads" if full else "threads"].split()]
+        experiment = in_full(experiment) if full else experiment
+        counts = [int(n) for n in experiment["threads"].split()]
         if not counts:
             continue
-        machine = machine_of(experiment, full)
+        machine = machine_of(experiment)
         metronome = fill(experiment["metronome"], {"nodes": machine.nodes, "cpus": machine.cpus}, name)
         for policy_name, kargs in policies_of(experiment, kernel):
             if policy and policy_name != policy:
