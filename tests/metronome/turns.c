@@ -261,6 +261,24 @@ static void step_all(void)
 		}
 }
 
+/* Runs, or would if it had a host CPU. */
+static bool thread_runs(pid_t tid)
+{
+	char path[64], line[256], *state;
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	if (f) {
+		n = fread(line, 1, sizeof(line) - 1, f);
+		fclose(f);
+	}
+	line[n] = 0;
+	state = strrchr(line, ')');
+	return state && state[1] && state[2] == 'R';
+}
+
 /* ---- regions ---- */
 
 /* A halted vCPU's sleep ends, at a time that may be in the same turn as its begin. */
@@ -361,6 +379,23 @@ static void begin_if_armed(void)
 	pass();
 }
 
+/* Makes every vCPU come to vcpu_turn_over(). One that adds to its time just now loses this: call it again. */
+static void stop_all(void)
+{
+	for (int i = 0; i < vcpu_count; i++)
+		if (!vcpus[i].stopped)
+			score_of((unsigned int)i)->used = TURN_OVER;
+}
+
+/* While arming: will all others stop by themselves, or does one of them wait for something that we hold up? */
+static bool others_come(int vcpu)
+{
+	for (int i = 0; i < vcpu_count; i++)
+		if (i != vcpu && !vcpus[i].stopped && vcpus[i].state != HALTED && thread_runs(vcpus[i].tid))
+			return true;
+	return !main_polls && thread_runs(main_tid);
+}
+
 bool region_toggle(void)
 {
 	bool begins = false;
@@ -370,13 +405,18 @@ bool region_toggle(void)
 		close_report();
 		if (!options.whole_run)
 			end_turns();
+	} else if (arming) {
+		/* The guest ran on without being stopped: say so by an empty region. */
+		arming = false;
+		end_turns();
+		open_report();
+		region.unfinished = true;
+		close_report();
 	} else if (atomic_load(&on)) {
 		open_report();
 	} else {
-		/* The others may lose this store to an add of their own; vcpu_turn_over() repeats it. */
 		begins = arming = true;
-		for (int i = 0; i < vcpu_count; i++)
-			score_of(i)->used = TURN_OVER;
+		stop_all();
 		host_kick_main();
 	}
 	pthread_mutex_unlock(&lock);
@@ -478,9 +518,6 @@ void vcpu_turn_over(unsigned int vcpu)
 	if (v->state != RUNNABLE)
 		settle(v, RUNNABLE);
 	if (arming) {
-		for (int i = 0; i < vcpu_count; i++)
-			if (!vcpus[i].stopped)
-				score_of(i)->used = TURN_OVER;
 		begin_if_armed();
 	} else if (baton == (int)vcpu) {
 		pass();
@@ -491,8 +528,11 @@ void vcpu_turn_over(unsigned int vcpu)
 		pthread_mutex_unlock(&lock);
 		futex_wait(&v->go, 0, patience);
 		pthread_mutex_lock(&lock);
-		if (arming && !atomic_load(&v->go))
-			break;		/* somebody may need this vCPU to get on: run a block, come back */
+		if (arming && !atomic_exchange(&v->go, 0)) {
+			stop_all();
+			if (!others_come((int)vcpu))
+				break;	/* somebody needs this vCPU to get on: run a block, come back */
+		}
 		atomic_store(&v->go, 0);
 	}
 	v->stopped = false;
@@ -564,23 +604,6 @@ bool main_may_leave_poll(bool ready, bool due)
 }
 
 /* ---- the watchdog ---- */
-
-static bool thread_runs(pid_t tid)
-{
-	char path[64], line[256], *state;
-	size_t n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	f = fopen(path, "r");
-	if (f) {
-		n = fread(line, 1, sizeof(line) - 1, f);
-		fclose(f);
-	}
-	line[n] = 0;
-	state = strrchr(line, ')');
-	return state && state[1] && state[2] == 'R';
-}
 
 /*
  * If the baton's holder sleeps for three checks in a row and nobody else moves, it waits for something that a waiting vCPU
