@@ -325,17 +325,14 @@ test_halt:				; HPET comparator 0 by legacy replacement: IOAPIC line 2
 	mov dword [rdi + 0x10], 0x20
 	mov dword [rdi], 0x15
 	mov dword [rdi + 0x10], 0
-	mov eax, 4			; enabled, edge, one-shot
-	mov [rbx + 0x100], eax
-	mov rax, [rbx + 0xf0]
-	add rax, 500000
-	mov [rbx + 0x108], rax
 	mov eax, 3
 	mov [rbx + 0x10], eax
 	marker
 	mov r13, [rbx + 0xf0]
 	add r13, 500000
 	mov [rbx + 0x108], r13
+	mov eax, 4			; enabled, edge, one-shot
+	mov [rbx + 0x100], eax
 	sub r13, 500000
 	sti
 	hlt

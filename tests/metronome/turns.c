@@ -516,12 +516,11 @@ void vcpu_turn_over(unsigned int vcpu)
 	v->step = false;
 	v->stopped = true;
 	if (v->state != RUNNABLE)
-		settle(v, RUNNABLE);
-	if (arming) {
+		settle(v, RUNNABLE);	/* which may give it the baton */
+	else if (arming)
 		begin_if_armed();
-	} else if (baton == (int)vcpu) {
+	else if (baton == (int)vcpu)
 		pass();
-	}
 	while ((atomic_load(&on) || arming) && baton != (int)vcpu && !v->step) {
 		int64_t patience = arming ? 20000000 : NEVER;
 
