@@ -27,19 +27,37 @@ static void runner(struct member *m)
 	}
 }
 
-/* Two tasks a CPU that never sleep: all get on, in about equal parts where they share a CPU. */
+/*
+ * Two tasks a CPU that never sleep: all get on, and go on getting on.
+ */
+static bool all_advance(u32 n)
+{
+	static u64 before[2 * MAX_CPUS];
+	u64 give_up = clock_ns() + 20000 * MS;
+
+	memcpy(before, progress, sizeof(before));
+	for (u32 i = 0; i < n; i++) {
+		while (READ_ONCE(progress[i]) == before[i]) {
+			if (clock_ns() >= give_up)
+				return false;
+			sleep_ns(5 * MS);
+		}
+	}
+	return true;
+}
+
 SELFTEST(sched_all_make_progress)
 {
 	u32 n = 2 * cpus_up();
+	bool ok;
 
 	memset(progress, 0, sizeof(progress));
 	stop = false;
 	SELFTEST_CHECK(!crew_start(runner, NULL, n, true));
-	sleep_ns(200 * MS + n * 5 * MS);
+	ok = all_advance(n) && all_advance(n) && all_advance(n);
 	WRITE_ONCE(stop, true);
 	crew_wait();
-	for (u32 i = 0; i < n; i++)
-		SELFTEST_CHECK(progress[i] > 0);
+	SELFTEST_CHECK(ok);
 	return 0;
 }
 
@@ -317,14 +335,20 @@ static void shoot(struct timer *t)
 	s->place = atomic_add(&shots_fired, 1);
 }
 
-/* One CPU's timers fire once, in order, none before its time; those called off do not. */
+/*
+ * Timers fire once, those of one CPU in order, none before its time; those called off do not. A
+ * busy machine may let any of them fire before we get to call it off: then cancel says so.
+ */
 SELFTEST(timer_order)
 {
+	static bool called_off[TIMERS];
+	bool in_time; /* all were armed before the first was due */
 	u64 base;
-	u32 kept = 0, x = 12345;
+	u32 fired = 0, x = 12345;
 
 	shots_fired = 0;
-	base = clock_ns() + 5 * MS;
+	memset(called_off, 0, sizeof(called_off));
+	base = clock_ns() + 20 * MS;
 	for (int i = 0; i < TIMERS; i++) {
 		struct shot *s = &shots[i];
 
@@ -332,29 +356,35 @@ SELFTEST(timer_order)
 		x = x * 1103515245 + 12345;
 		s->due = base + x % 10000 * 1000;
 		timer_init(&s->timer, shoot);
-		timer_arm(&s->timer, s->due + (i % 3 == 0 ? 50 * MS : 0));
+		timer_arm(&s->timer, s->due + (i % 3 == 0 ? 500 * MS : 0));
 	}
 	for (int i = 0; i < TIMERS; i += 3)
 		timer_arm(&shots[i].timer, shots[i].due); /* moved forward */
+	in_time = clock_ns() < base;
 	for (int i = 0; i < TIMERS; i += 4) {
-		SELFTEST_CHECK(timer_cancel(&shots[i].timer));
+		called_off[i] = timer_cancel(&shots[i].timer);
 		SELFTEST_CHECK(!timer_cancel(&shots[i].timer));
 	}
-	sleep_ns(20 * MS);
+	sleep_ns(40 * MS);
 	for (int i = 0; i < TIMERS; i++) {
 		struct shot *s = &shots[i];
 
 		SELFTEST_CHECK(!timer_cancel(&s->timer));
-		SELFTEST_CHECK((s->place == 0) == (i % 4 == 0));
+		SELFTEST_CHECK((s->place == 0) == called_off[i]);
 		if (!s->place)
 			continue;
-		kept++;
+		fired++;
 		SELFTEST_CHECK(s->fired >= s->due);
-		for (int j = 0; j < TIMERS; j++)
-			SELFTEST_CHECK(!shots[j].place || shots[j].due >= s->due ||
-				       shots[j].place < s->place || shots[j].timer.cpu != s->timer.cpu);
 	}
-	SELFTEST_CHECK(shots_fired == kept);
+	SELFTEST_CHECK(shots_fired == fired);
+	for (int i = 0; in_time && i < TIMERS; i++) {
+		for (int j = 0; j < TIMERS; j++) {
+			struct shot *a = &shots[i], *b = &shots[j];
+
+			if (a->place && b->place && a->timer.cpu == b->timer.cpu && a->due < b->due)
+				SELFTEST_CHECK(a->place < b->place);
+		}
+	}
 	return 0;
 }
 
