@@ -396,9 +396,10 @@ void process_init(void)
 {
 	spin_init(&tree_spin, &tree_class);
 	process_cache = slab_create("process", sizeof(struct process), CACHE_LINE);
+	chunks[0] = chunk_alloc();
 	spare = chunk_alloc();
 	spare_place = -1;
-	ASSERT(process_cache && spare);
+	ASSERT(process_cache && chunks[0] && spare);
 	signal_init();
 	ptimer_init();
 	futex_init();
