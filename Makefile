@@ -7,7 +7,7 @@
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
-ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 ifneq ($(filter clean,$(MAKECMDGOALS)),)
