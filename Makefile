@@ -18,7 +18,7 @@ endif
 
 BOOT  ?= $(if $(filter 1,$(UEFI)),uefi,bios)
 CMD   ?= pft -t 1,2,4
-export CPUS NODES MEM TOPO CPU BOOT CMD KARGS QEMU_ARGS LINUX LOG MONITOR TIMEOUT ACCEL
+export CPUS NODES MEM TOPO CPU BOOT CMD KARGS QEMU_ARGS LINUX LOG MONITOR TIMEOUT ACCEL ICOUNT
 
 # --- how to build ----------------------------------------------------------
 

@@ -15,6 +15,9 @@
 #   ACCEL                  default tcg,thread=multi; thread=single if the guest has more
 #                          CPUs than the host, where a CPU that spins for one that waits for its
 #                          turn on the host would spin for a long time
+#   ICOUNT=1               the guest's clock counts instructions, 16 ns each, all CPUs in one thread: no
+#                          load of the host shows in the guest's time. (For up to 255 CPUs: QEMU cannot
+#                          have x2APIC then.)
 #   MONITOR                path of a socket for QEMU's monitor
 #   QEMU, QEMU_ARGS        another emulator; more arguments
 #
@@ -40,6 +43,11 @@ thread=multi
 for i in "${!args[@]}"; do
 	[ "${args[i]}" = -smp ] && [ "${args[i + 1]%%,*}" -gt "$(nproc)" ] && thread=single
 done
+if [ "${ICOUNT-}" = 1 ]; then
+	thread=single
+	args+=(-icount shift=4,sleep=off)
+	mapfile -t args < <(printf '%s\n' "${args[@]}" | sed '/^-cpu$/{n;s/$/,-x2apic/;}')
+fi
 args+=(-accel "${ACCEL:-tcg,thread=$thread}" -nodefaults -no-user-config -display none -no-reboot
 	-fw_cfg "name=opt/faultline/cmdline,file=$work/cmdline"
 	-device isa-debug-exit,iobase=0x501,iosize=2)
