@@ -149,7 +149,6 @@ static void boot_thread(void *arg)
 	const void *initrd = initrd_memory();
 	int files = 0;
 
-	boot_tables_retire();
 	clock_keepalive_start();
 	process_init();
 	vfs_init();

@@ -160,7 +160,7 @@ static void start_missing(void)
 			lapic_send_startup(cpu_apic_id[cpu], (u8)(trampoline.phys >> PAGE_SHIFT));
 }
 
-/* Those that did not come are left out; one line. */
+/* Those that did not come are left out; one line. One that comes later still needs its way up. */
 static void give_up_missing(void)
 {
 	u32 missing = 0, first = 0;
@@ -183,8 +183,10 @@ static void give_up_missing(void)
 
 void smp_boot(void)
 {
-	if (num_cpus == 1)
+	if (num_cpus == 1) {
+		boot_tables_retire();
 		return;
+	}
 	if (!trampoline.phys) {
 		printk("smp: no free page below 640 KiB, staying with one CPU\n");
 		return;
@@ -200,9 +202,12 @@ void smp_boot(void)
 	if (!wait_ready(20 * 1000000)) {
 		/* The second STARTUP of the manual, for those that missed the first. */
 		start_missing();
-		if (!wait_ready(5000 * 1000000UL))
+		if (!wait_ready(5000 * 1000000UL)) {
 			give_up_missing();
+			return;
+		}
 	}
+	boot_tables_retire();
 }
 
 /* --- interprocessor interrupts ------------------------------------------------ */
