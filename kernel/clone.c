@@ -104,6 +104,23 @@ static long check_flags(u64 flags)
 	return 0;
 }
 
+/*
+ * RLIMIT_NPROC: threads of the real user, and children not waited for. Root may have any
+ * number, so that the counting, which looks at every process, is for few.
+ */
+static bool too_many(void)
+{
+	u64 limit = rlimit(RLIMIT_NPROC), n = 0;
+	u32 uid = current->process->cred.uid;
+
+	if (is_root() || !uid || limit == RLIM64_INFINITY)
+		return false;
+	for (struct process *p = process_next(1); p; p = process_after(p))
+		if (p->cred.uid == uid)
+			n += MAX(READ_ONCE(p->nr_threads), 1u);
+	return n >= limit;
+}
+
 static struct sighand *copy_sighand(u64 flags)
 {
 	struct process *p = current->process;
@@ -306,6 +323,8 @@ static long clone(const struct clone_request *r)
 	long ret = check_flags(r->flags);
 	int tid;
 
+	if (!ret && too_many())
+		ret = -EAGAIN;
 	if (ret)
 		return ret;
 	child = task_alloc(current->comm, this_node());
