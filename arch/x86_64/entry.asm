@@ -81,6 +81,17 @@ global entry_table, syscall_entry, arch_return_to_user, iret_to_user, entry_star
 	add [gs:%1], rdx
 %%end:
 %endmacro
+; From the kernel: call %1 with the registers, which lie at RSP, as if the interrupted
+; function had called it, so that a backtrace goes on there.
+%macro CALL_FROM_KERNEL 1
+	mov rdi, rsp
+	push qword [rsp + REGS_RIP]
+	push rbp
+	mov rbp, rsp
+	call %1
+	add rsp, 16
+%endmacro
+
 %define TIME_USER   TIME_STAMP account_user
 %define TIME_SYSTEM TIME_STAMP account_system
 
@@ -134,9 +145,7 @@ page_fault_signal:
 	jmp return_to_user
 
 page_fault_kernel:
-	mov rdi, rsp
-	lea rbp, [rsp + 1]         ; odd: registers, not a frame (backtrace.c)
-	call trap_kernel_fault     ; switches interrupts on if they were
+	CALL_FROM_KERNEL trap_kernel_fault ; switches interrupts on if they were
 	cli
 return_to_kernel:
 	RESTORE
@@ -170,9 +179,7 @@ trap_entry:
 	mov rax, iret_to_user
 	cmp [rsp + REGS_RIP], rax
 	je .bad_iret
-	lea rbp, [rsp + 1]
-	mov rdi, rsp
-	call trap_handle
+	CALL_FROM_KERNEL trap_handle
 	cli
 	jmp return_to_kernel
 .bad_iret:                         ; GS is the user's already
@@ -189,7 +196,6 @@ trap_entry_ist:
 	SAVE
 	CLAC
 	cld
-	lea rbp, [rsp + 1]
 	mov ecx, 0xc0000101        ; GS base
 	rdmsr
 	xor ebx, ebx
@@ -200,8 +206,7 @@ trap_entry_ist:
 	swapgs
 	inc ebx
 .ours:
-	mov rdi, rsp
-	call trap_handle
+	CALL_FROM_KERNEL trap_handle
 	test ebx, ebx
 	jz .out
 	swapgs
