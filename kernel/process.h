@@ -170,7 +170,7 @@ bool pgrp_orphaned(int pgid, struct process *ignored);
 /* New process structure with all that needs no parent set up; NULL if out of memory. */
 struct process *process_alloc(void);
 
-/* Kill it: OOM, or anything in the kernel that has to. Any context but under its siglock. */
+/* Kill it: OOM, or anything in the kernel that has to. Takes the siglock, allocates nothing. */
 void process_kill(struct process *p, int sig);
 
 /* Sums over all threads, live and gone. */

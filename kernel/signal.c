@@ -390,7 +390,6 @@ int signal_group(int pgid, int sig, const siginfo_t *info, bool check)
 	return g.refused ? -EPERM : -ESRCH;
 }
 
-/* In an interrupt there is nothing to free: signals with a queue entry leave garbage only here: */
 void signal_pgrp(int pgid, int sig)
 {
 	siginfo_t info;

@@ -52,11 +52,12 @@ void siginfo_user(siginfo_t *info, int sig, int code);
 
 /*
  * Send to a process (t NULL) or to one of its threads. sig 1..64. Returns 0; -EAGAIN: queue
- * full (real-time signals with a payload only). Any context; takes the siglock.
+ * full (real-time signals with a payload only). Takes the siglock; allocates, so not in
+ * interrupts, but for SI_KERNEL and a signal that neither stops nor continues.
  * The caller holds a reference on p (and t).
  */
 int signal_send(struct process *p, struct task *t, int sig, const siginfo_t *info);
-/* Every member of a process group, as the terminal does it: SI_KERNEL. Any context. */
+/* Every member of a process group, as the terminal does it: SI_KERNEL. Takes the tree lock. */
 void signal_pgrp(int pgid, int sig);
 /*
  * An entry that the caller owns (timers). siglock held. Returns 0 queued, 1 ignored, -EBUSY
@@ -95,7 +96,6 @@ void signal_restore_mask(bool interrupted);
 
 /* Life. */
 void signal_exec(struct task *t);  /* handlers to default, altstack off */
-void signal_thread_exit(struct task *t); /* its pending signals go to others or away */
 void signal_process_free(struct process *p);
 /* Tell the parent that a child stopped or went on; and wake its waits. */
 void signal_notify_stop(struct process *p, int code);

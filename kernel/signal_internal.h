@@ -65,6 +65,5 @@ void signal_thread_leaves(struct task *t, struct list *garbage);
 bool signal_start_group_exit(struct process *p, u32 code);
 /* A new action may make pending signals void. Takes the siglock. */
 void signal_flush_ignored(struct process *p, int sig);
-void signal_recalc(void);
 
 #endif

@@ -331,15 +331,6 @@ void signal_restore_mask(bool interrupted)
 	signal_set_blocked(t->sig_saved_mask);
 }
 
-void signal_recalc(void)
-{
-	struct task *t = current;
-	u64 flags = spin_lock_irqsave(&t->process->siglock);
-
-	recalc_wanted(t);
-	spin_unlock_irqrestore(&t->process->siglock, flags);
-}
-
 /* --- life ------------------------------------------------------------------------- */
 
 void signal_kill_others(struct process *p)
