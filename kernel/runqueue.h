@@ -1,5 +1,5 @@
 /*
- * Run queues: what sched.c (switching), place.c (which CPU) and idle.c share.
+ * Run queues: what runqueue.c, sched.c (switching), place.c (which CPU) and idle.c share.
  */
 #ifndef KERNEL_RUNQUEUE_H
 #define KERNEL_RUNQUEUE_H
@@ -36,6 +36,20 @@ static inline bool is_rt(const struct task *t)
 {
 	return t->rt_priority > 0;
 }
+
+/* --- runqueue.c --------------------------------------------------------------------- */
+
+void weights_init(void);
+
+/* How far the virtual time of a is ahead of b's, that is, how much less it has had: ns. Their values may wrap,
+ * differences are small. */
+s64 ahead(const struct task *a, const struct task *b);
+/* Put a runnable task among the others; lock held. */
+void queue_insert(struct run_queue *q, struct task *t);
+/* t is about to run: nobody starts before it any more. Lock held. */
+void raise_min(struct run_queue *q, const struct task *t);
+/* One runnable task more or less (+1, -1); lock held. */
+void count_runnable(struct run_queue *q, int change);
 
 /* Put a runnable task on q, whose lock is held: t->cpu is its CPU. Makes the CPU look if it should. */
 enum enqueue_why { ENQUEUE_WAKE, ENQUEUE_NEW, ENQUEUE_MOVE };
