@@ -133,21 +133,28 @@ static bool known_advice(int advice)
 	return flag_advice(advice, &flags);
 }
 
-/* MADV_POPULATE_*: the whole range or an error. */
+/* MADV_POPULATE_*: area by area, up to the first that is not there (-ENOMEM) or does not allow it (-EINVAL). */
 static long advise_populate(struct mm *mm, vaddr_t start, vaddr_t end, bool write)
 {
-	long err = 0;
+	while (start < end) {
+		struct area *a;
+		vaddr_t stop = 0;
+		long err = -ENOMEM;
 
-	rcu_read_lock();
-	for (vaddr_t va = start; va < end && !err;) {
-		struct area *a = area_at(mm, va);
-
-		err = !a ? -ENOMEM : !(a->flags & (write ? VM_WRITE : VM_ACCESS)) ? -EINVAL : 0;
-		if (a)
-			va = a->end;
+		rcu_read_lock();
+		a = area_at(mm, start);
+		if (a) {
+			stop = MIN(end, READ_ONCE(a->end));
+			err = a->flags & (write ? VM_WRITE : VM_ACCESS) ? 0 : -EINVAL;
+		}
+		rcu_read_unlock();
+		if (!err)
+			err = populate(mm, start, stop, write, false);
+		if (err)
+			return err;
+		start = stop;
 	}
-	rcu_read_unlock();
-	return err ? err : populate(mm, start, end, write, false);
+	return 0;
 }
 
 static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
@@ -310,6 +317,17 @@ static int lock_range(struct mm *mm, vaddr_t start, vaddr_t end, u32 set)
 	return 0;
 }
 
+/* Pages of [start, end) that are locked already: they cost nothing. A write of mm. */
+static u64 locked_in(struct mm *mm, vaddr_t start, vaddr_t end)
+{
+	u64 n = 0;
+
+	for (struct area *a = area_find(mm, start); a && a->start < end; a = area_next(a))
+		if (a->flags & VM_LOCKED)
+			n += (MIN(a->end, end) - MAX(a->start, start)) >> PAGE_SHIFT;
+	return n;
+}
+
 static long do_mlock(u64 start, u64 len, u32 set)
 {
 	struct mm *mm = current->mm;
@@ -329,7 +347,8 @@ static long do_mlock(u64 start, u64 len, u32 set)
 		return 0;
 	if (mm_lock_write_killable(mm))
 		return -EINTR;
-	if (!root && (u64)mm_counter(mm, MM_LOCKED) + (len >> PAGE_SHIFT) > limit)
+	if (!root && (u64)mm_counter(mm, MM_LOCKED) + (len >> PAGE_SHIFT) -
+				     locked_in(mm, start, end) > limit)
 		err = -ENOMEM;
 	else
 		err = lock_range(mm, start, end, set);

@@ -16,6 +16,7 @@
 #include "mm/node.h"
 #include "mm/oom.h"
 #include "mm/policy.h"
+#include "mm/stats.h"
 #include "mm/zone.h"
 
 u64 max_pfn;
@@ -81,7 +82,13 @@ static struct page *take_from_zones(unsigned order, int node, u64 nodes, unsigne
 			continue;
 		spin_lock(&z->lock);
 		p = zone_take(z, order, flags & ALLOC_NOFAIL_RESERVE);
+		if (p && n == node)
+			z->hit += 1UL << order;
+		else if (p)
+			z->miss += 1UL << order;
 		spin_unlock(&z->lock);
+		if (p && n != node && zones[node])
+			atomic_add(&zones[node]->foreign, 1UL << order);
 		if (p)
 			return p;
 	}
@@ -107,6 +114,7 @@ static inline struct page *prepare(struct page *p, unsigned order, unsigned flag
 				   enum page_type type)
 {
 	check_poison(p, order);
+	stat_inc(STAT_PGALLOC);
 	p->type = (u8)type;
 	p->order = (u8)order;
 	p->flags = 0;
@@ -123,8 +131,10 @@ struct page *page_alloc_local(unsigned flags, enum page_type type)
 	struct page *p;
 
 	if (likely(vm_pcp == PCP_ON) && !fault_inject() &&
-	    likely(p = pcp_take(flags & ALLOC_NOFAIL_RESERVE)))
+	    likely(p = pcp_take(flags & ALLOC_NOFAIL_RESERVE))) {
+		stat_inc(STAT_LOCAL);
 		return prepare(p, 0, flags, type);
+	}
 	return page_alloc_nodes(0, NO_NODE, ~0UL, flags, type);
 }
 
@@ -141,7 +151,9 @@ struct page *page_alloc_nodes(unsigned order, int node, u64 nodes, unsigned flag
 	    (nodes >> pcp_node() & 1) &&
 	    (!(flags & ALLOC_THISNODE) || pcp_node() == node))
 		p = pcp_take(flags & ALLOC_NOFAIL_RESERVE);
-	if (!p)
+	if (p)
+		stat_inc(STAT_LOCAL);
+	else
 		p = alloc_slow(order, node, nodes, flags);
 	return p ? prepare(p, order, flags, type) : NULL;
 }
@@ -162,6 +174,7 @@ void page_free(struct page *p, unsigned order)
 		panic("frame %llx freed with map count %d", (unsigned long long)page_to_pfn(p).v,
 		      p->mapcount);
 	poison(p, order);
+	stat_inc(STAT_PGFREE);
 	p->refs = 0;
 	if (order == 0 && vm_pcp == PCP_ON && pcp_give(p))
 		return;

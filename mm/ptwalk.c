@@ -215,6 +215,7 @@ static void unlink(struct gather *g, struct page *upper, pte_t *e, struct page *
 
 static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t end, vaddr_t base)
 {
+	bool alone = READ_ONCE(g->mm->users) == 1; /* nobody beside us to be disturbed */
 	unsigned level = table->level;
 	u64 span = 1UL << pt_shift(level);
 	vaddr_t va = MAX(ALIGN_DOWN(start, span), base);
@@ -229,7 +230,7 @@ static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t e
 		child = entry_table(e);
 		if (level > 2) {
 			prune(g, child, start, end, va);
-			if (va >= start && va + span <= end && claim(child))
+			if ((alone || (va >= start && va + span <= end)) && claim(child))
 				unlink(g, table, slot, child);
 		} else if (READ_ONCE(child->pt.used) == 0) {
 			spinlock_t *ptl = ptpage_lock(g->mm, child);

@@ -71,10 +71,10 @@ struct page *pt_make(struct mm *mm, vaddr_t addr);
 struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t **ptl);
 
 /*
- * Unlink tables without entries: leaf tables that [start, end) touches, upper
- * tables that it covers wholly (so that threads working side by side do not write the
- * same upper tables all the time; what stays goes at exit). They go to the gather, which
- * frees them after the flush. Faults, and prunes elsewhere, may go on.
+ * Unlink tables without entries that [start, end) touches; of a process with several
+ * threads, upper tables only where it covers them wholly (so that threads working side by side do not
+ * write the same upper tables all the time; what stays goes at exit). They go to the gather,
+ * which frees them after the flush. Faults, and prunes elsewhere, may go on.
  */
 struct gather;
 void pt_prune(struct gather *g, vaddr_t start, vaddr_t end);

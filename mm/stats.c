@@ -29,6 +29,16 @@ u64 stat_sum(enum stat_event e)
 	return n;
 }
 
+u64 stat_sum_node(enum stat_event e, int node)
+{
+	u64 n = 0;
+
+	for_each_cpu(cpu, &cpus_online)
+		if (node_fallback[cpu_to_node[cpu]][0] == node)
+			n += READ_ONCE(per_cpu(stat_counter[e], cpu));
+	return n;
+}
+
 /* ---- sums over all address spaces ---- */
 
 struct usage_sum {
@@ -80,6 +90,8 @@ static void show_meminfo(struct seq *s, void *arg)
 	seq_printf(s, "Mapped:         %8lu kB\n", K(u.counter[MM_FILE] + u.counter[MM_SHMEM]));
 	seq_printf(s, "Shmem:          %8lu kB\n", K(cached));
 	seq_printf(s, "Slab:           %8lu kB\n", K(slab_frames()));
+	seq_printf(s, "SReclaimable:   %8lu kB\n", 0UL);
+	seq_printf(s, "SUnreclaim:     %8lu kB\n", K(slab_frames()));
 	seq_printf(s, "PageTables:     %8lu kB\n", K(u.counter[MM_TABLES]));
 	seq_printf(s, "Quicklists:     %8lu kB\n", K(quick));
 	seq_printf(s, "CommitLimit:    %8lu kB\n", K(total));
@@ -91,9 +103,27 @@ static void show_meminfo(struct seq *s, void *arg)
 	seq_printf(s, "Hugepagesize:   %8lu kB\n", HUGE_SIZE / 1024);
 }
 
+struct numa_counts {
+	u64 hit, miss, foreign;
+};
+
+static struct numa_counts numa_counts(int n)
+{
+	struct numa_counts c = { 0 };
+
+	if (zones[n]) {
+		c.hit = READ_ONCE(zones[n]->hit) + stat_sum_node(STAT_LOCAL, n);
+		c.miss = READ_ONCE(zones[n]->miss);
+		c.foreign = READ_ONCE(zones[n]->foreign);
+	}
+	return c;
+}
+
 static const char *const event_name[NR_STATS] = {
 	[STAT_PGFAULT] = "pgfault",
 	[STAT_PGMAJFAULT] = "pgmajfault",
+	[STAT_PGALLOC] = "pgalloc_normal",
+	[STAT_PGFREE] = "pgfree",
 	[STAT_COW_REUSE] = "cow_reuse",
 	[STAT_COW_COPY] = "cow_copy",
 	[STAT_FAULT_RETRY] = "fault_retry",
@@ -103,6 +133,7 @@ static const char *const event_name[NR_STATS] = {
 
 static void show_vmstat(struct seq *s, void *arg)
 {
+	struct numa_counts numa = { 0 };
 	struct usage_sum u;
 	u64 shootdowns = 0, ipis = 0, flushes = 0;
 
@@ -115,6 +146,15 @@ static void show_vmstat(struct seq *s, void *arg)
 	seq_printf(s, "nr_mlock %lu\n", (unsigned long)u.counter[MM_LOCKED]);
 	seq_printf(s, "nr_page_table_pages %ld\n", (long)u.counter[MM_TABLES]);
 	seq_printf(s, "nr_slab %lu\n", (unsigned long)slab_frames());
+	for (int n = 0; n < num_nodes; n++) {
+		struct numa_counts c = numa_counts(n);
+
+		numa.hit += c.hit;
+		numa.miss += c.miss;
+		numa.foreign += c.foreign;
+	}
+	seq_printf(s, "numa_hit %lu\nnuma_miss %lu\nnuma_foreign %lu\n", (unsigned long)numa.hit,
+		   (unsigned long)numa.miss, (unsigned long)numa.foreign);
 	for (int e = 0; e < NR_STATS; e++)
 		if (event_name[e])
 			seq_printf(s, "%s %lu\n", event_name[e], (unsigned long)stat_sum(e));
@@ -172,6 +212,16 @@ static void show_node_meminfo(struct seq *s, void *arg)
 	seq_printf(s, "Node %d HugePages_Surp:  %5u\n", n, 0);
 }
 
+static void show_numastat(struct seq *s, void *arg)
+{
+	struct numa_counts c = numa_counts((int)(long)arg);
+
+	seq_printf(s, "numa_hit %lu\nnuma_miss %lu\nnuma_foreign %lu\ninterleave_hit 0\n"
+		      "local_node %lu\nother_node %lu\n",
+		   (unsigned long)c.hit, (unsigned long)c.miss, (unsigned long)c.foreign,
+		   (unsigned long)c.hit, (unsigned long)c.miss);
+}
+
 static void show_node_vmstat(struct seq *s, void *arg)
 {
 	seq_printf(s, "nr_free_pages %lu\n", (unsigned long)frames_free((int)(long)arg));
@@ -219,5 +269,7 @@ void mm_stats_init(void)
 		pseudo_file(path, show_node_meminfo, NULL, (void *)n);
 		ksnprintf(path, sizeof path, "/sys/devices/system/node/node%ld/vmstat", n);
 		pseudo_file(path, show_node_vmstat, NULL, (void *)n);
+		ksnprintf(path, sizeof path, "/sys/devices/system/node/node%ld/numastat", n);
+		pseudo_file(path, show_numastat, NULL, (void *)n);
 	}
 }

@@ -7,6 +7,9 @@
 enum stat_event {
 	STAT_PGFAULT,
 	STAT_PGMAJFAULT,
+	STAT_PGALLOC,
+	STAT_PGFREE,
+	STAT_LOCAL, /* frames from this CPU's own list */
 	STAT_COW_REUSE,
 	STAT_COW_COPY,
 	STAT_FAULT_RETRY,
@@ -21,5 +24,6 @@ static inline void stat_inc(enum stat_event e)
 	this_cpu_inc(stat_counter[e]);
 }
 u64 stat_sum(enum stat_event e);
+u64 stat_sum_node(enum stat_event e, int node); /* of the CPUs whose lists hold that node's frames */
 
 #endif

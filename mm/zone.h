@@ -14,6 +14,7 @@ struct zone {
 	u64 free_frames;                 /* readers without the lock: READ_ONCE */
 	u64 total_frames;                /* given to the allocator; constant after boot */
 	u64 reserve;                     /* frames only ALLOC_NOFAIL_RESERVE may take; constant */
+	u64 hit, miss, foreign;          /* numastat, besides what per-CPU lists gave; foreign: atomic */
 	int node;
 } __cacheline;
 

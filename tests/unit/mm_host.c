@@ -15,6 +15,7 @@
 #include "mm/node.h"
 #include "mm/ptpage.h"
 #include "mm/slab.h"
+#include "mm/stats.h"
 #include "mm/zone.h"
 #include "tests/unit/unit.h"
 
@@ -28,6 +29,7 @@ s16 cpu_to_node[MAX_CPUS];
 static struct task host_task;
 struct task *current_task = &host_task;
 unsigned host_flushes, host_locks_held;
+u64 stat_counter[NR_STATS];
 
 /* ---- locks: single-threaded, so each must be free when taken and held when released ---- */
 
