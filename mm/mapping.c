@@ -74,7 +74,7 @@ bool mapping_tryget(struct mapping *m)
 	return false;
 }
 
-static void remove_range(struct mapping *m, u64 first, u64 last);
+static bool remove_next(struct mapping *m, u64 *index, u64 last);
 
 /*
  * A fault that found the area under RCU just before it was unmapped may still
@@ -84,8 +84,10 @@ static void remove_range(struct mapping *m, u64 first, u64 last);
 static void mapping_free(struct rcu_head *h)
 {
 	struct mapping *m = container_of(h, struct mapping, rcu);
+	u64 index = 0;
 
-	remove_range(m, 0, ~0UL);
+	while (remove_next(m, &index, ~0UL)) /* few, and a callback may not sleep */
+		;
 	slab_free(mapping_cache, m);
 }
 
@@ -299,24 +301,25 @@ struct page *mapping_get_page(struct mapping *m, u64 index, bool overwrite)
 
 /* ---- truncation ---- */
 
-/* Remove all frames with index in [first, last], unmapped already. */
+/* Remove the first frame with index in [*index, last], unmapped already; false: there is none. */
+static bool remove_next(struct mapping *m, u64 *index, u64 last)
+{
+	struct page *p;
+
+	spin_lock(&m->lock);
+	p = tree_next(m, index, last);
+	if (p)
+		tree_remove(m, p);
+	spin_unlock(&m->lock);
+	if (p)
+		page_put(p);
+	return p != NULL;
+}
+
 static void remove_range(struct mapping *m, u64 first, u64 last)
 {
-	u64 index = first;
-
-	for (;;) {
-		struct page *p;
-
-		spin_lock(&m->lock);
-		p = tree_next(m, &index, last);
-		if (p)
-			tree_remove(m, p);
-		spin_unlock(&m->lock);
-		if (!p)
-			return;
-		page_put(p);
+	while (remove_next(m, &first, last))
 		cond_resched();
-	}
 }
 
 static void zap_all_areas(struct mapping *m, u64 first, u64 last, bool even_private)

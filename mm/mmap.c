@@ -136,6 +136,18 @@ out:
 	return at ? (long)at : -ENOMEM;
 }
 
+/*
+ * Upper tables in a thread's own stretch are kept: it will map there again, and neither it nor its
+ * neighbours write the tables above. What is left of them goes at exit.
+ */
+static bool will_be_back(struct mm *mm, vaddr_t start, vaddr_t end)
+{
+	struct task *t = current;
+
+	return t->mm == mm && READ_ONCE(mm->users) > 1 && end <= t->map_top &&
+	       start >= t->map_top - MIN(stretch_size(), t->map_top);
+}
+
 /* What is free again is chosen first, so that addresses and tables are used again. */
 static void hint_freed(struct mm *mm, vaddr_t end)
 {
@@ -190,7 +202,7 @@ int unmap_range(struct mm *mm, vaddr_t start, vaddr_t end)
 	gather_begin(&g, mm);
 	for (a = chain; a; a = chained(a))
 		zap_range(&g, a, MAX(start, a->start), MIN(end, a->end), false);
-	pt_prune(&g, start, end);
+	pt_prune(&g, start, end, will_be_back(mm, start, end));
 	gather_end(&g);
 	/* Nothing is mapped there any more, in no TLB either: now the addresses may be used again. */
 	for (a = chain; a; a = next) {

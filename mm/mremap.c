@@ -102,14 +102,14 @@ static long move_area(struct mm *mm, struct area *a, struct area *n, bool keep_o
 	if (m)
 		mutex_unlock(&m->i_mmap_lock);
 	if (err) {
-		pt_prune(&g, new, new + len);
+		pt_prune(&g, new, new + len, false);
 		gather_end(&g);
 		area_remove(mm, n);
 		area_free(n);
 		area_unlock(a);
 		return err;
 	}
-	pt_prune(&g, old, old + len);
+	pt_prune(&g, old, old + len, false);
 	gather_end(&g);
 	if (keep_old) {
 		a->has_anon = false;

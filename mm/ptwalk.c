@@ -213,9 +213,9 @@ static void unlink(struct gather *g, struct page *upper, pte_t *e, struct page *
 	gather_table(g, table);
 }
 
-static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t end, vaddr_t base)
+static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t end, vaddr_t base,
+		  bool keep_upper)
 {
-	bool alone = READ_ONCE(g->mm->users) == 1; /* nobody beside us to be disturbed */
 	unsigned level = table->level;
 	u64 span = 1UL << pt_shift(level);
 	vaddr_t va = MAX(ALIGN_DOWN(start, span), base);
@@ -229,8 +229,8 @@ static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t e
 			continue;
 		child = entry_table(e);
 		if (level > 2) {
-			prune(g, child, start, end, va);
-			if ((alone || (va >= start && va + span <= end)) && claim(child))
+			prune(g, child, start, end, va, keep_upper);
+			if (!keep_upper && claim(child))
 				unlink(g, table, slot, child);
 		} else if (READ_ONCE(child->pt.used) == 0) {
 			spinlock_t *ptl = ptpage_lock(g->mm, child);
@@ -242,10 +242,10 @@ static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t e
 	}
 }
 
-void pt_prune(struct gather *g, vaddr_t start, vaddr_t end)
+void pt_prune(struct gather *g, vaddr_t start, vaddr_t end, bool keep_upper)
 {
 	rcu_read_lock();
-	prune(g, phys_to_page(g->mm->root), start, end, 0);
+	prune(g, phys_to_page(g->mm->root), start, end, 0, keep_upper);
 	rcu_read_unlock();
 }
 

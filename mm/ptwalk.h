@@ -71,13 +71,11 @@ struct page *pt_make(struct mm *mm, vaddr_t addr);
 struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t **ptl);
 
 /*
- * Unlink tables without entries that [start, end) touches; of a process with several
- * threads, upper tables only where it covers them wholly (so that threads working side by side do not
- * write the same upper tables all the time; what stays goes at exit). They go to the gather,
- * which frees them after the flush. Faults, and prunes elsewhere, may go on.
+ * Unlink tables without entries that [start, end) touches; keep_upper: leaf tables only. They
+ * go to the gather, which frees them after the flush. Faults, and prunes elsewhere, may go on.
  */
 struct gather;
-void pt_prune(struct gather *g, vaddr_t start, vaddr_t end);
+void pt_prune(struct gather *g, vaddr_t start, vaddr_t end, bool keep_upper);
 
 /*
  * The end of an address space that nobody uses any more; all leaf entries are gone. First the tables of each

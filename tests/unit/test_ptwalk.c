@@ -126,7 +126,7 @@ TEST(zap_and_prune)
 	gather_begin(&g, mm);
 	zap_range(&g, &a, a.start, a.end, false);
 	CHECK_EQ(tables(), 6);
-	pt_prune(&g, a.start, a.end);
+	pt_prune(&g, a.start, a.end, true);
 	host_flushes = 0;
 	gather_end(&g);
 	CHECK_EQ(host_flushes, 1); /* one for the whole range */
@@ -142,7 +142,7 @@ TEST(prune_leaves_used_tables)
 	setup();
 	map(0x200000);
 	gather_begin(&g, mm);
-	pt_prune(&g, 0, USER_END);
+	pt_prune(&g, 0, USER_END, false);
 	gather_end(&g);
 	CHECK(entry_at(0x200000) && !pte_none(*entry_at(0x200000)));
 	CHECK_EQ(tables(), 4);
@@ -159,7 +159,7 @@ TEST(stray_table_is_left)
 	ptwalk_open(&w, mm, 0x200000, 0x400000, WALK_READ);
 	CHECK(ptwalk_next(&w) && w.table == t);
 	gather_begin(&g, mm);
-	pt_prune(&g, 0, USER_END);
+	pt_prune(&g, 0, USER_END, false);
 	CHECK(ptpage_stray(t));
 	CHECK(!ptwalk_lock(&w));  /* found before it was unlinked: look again */
 	CHECK(!ptwalk_next(&w));
