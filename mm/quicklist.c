@@ -24,6 +24,7 @@
 struct quicklist {
 	struct page *head[NR_QUICK]; /* the next one's descriptor is in the frame's first word */
 	u32 count, high;             /* of all lists together */
+	u32 foreign;                 /* of count: memory of other nodes */
 	u32 busy;
 	bool missed;
 	struct page *outbox[NR_QUICK];
@@ -49,6 +50,7 @@ struct page *quicklist_take(enum quicklist_kind kind)
 		q->head[kind] = *link_of(p);
 		*link_of(p) = NULL;
 		q->count--;
+		q->foreign -= p->node != this_node();
 		q->hits++;
 		p->refs = 1;
 	} else {
@@ -73,6 +75,7 @@ bool quicklist_give(enum quicklist_kind kind, struct page *p)
 	*link_of(p) = q->head[kind];
 	q->head[kind] = p;
 	q->count++;
+	q->foreign += p->node != this_node();
 	barrier();
 	q->busy = 0;
 	return true;
@@ -90,7 +93,7 @@ static void collect(void *unused)
 		q->outbox[k] = q->head[k];
 		q->head[k] = NULL;
 	}
-	q->count = 0;
+	q->count = q->foreign = 0;
 }
 
 void quicklist_drain_all(void)
@@ -136,11 +139,12 @@ u64 quicklist_frames(int node)
 
 void quicklist_show(struct seq *s)
 {
-	seq_printf(s, "# cpu node count high hits misses returned\n");
+	seq_printf(s, "# cpu node count foreign high hits misses returned\n");
 	for_each_cpu(cpu, &cpus_online) {
 		struct quicklist *q = per_cpu_ptr(quicklist, cpu);
 
-		seq_printf(s, "%u %d %u %u %llu %llu %llu\n", cpu, cpu_to_node[cpu], q->count, q->high,
+		seq_printf(s, "%u %d %u %u %u %llu %llu %llu\n", cpu, cpu_to_node[cpu], q->count,
+			   q->foreign, q->high,
 			   (unsigned long long)q->hits, (unsigned long long)q->misses,
 			   (unsigned long long)q->returned);
 	}

@@ -1,0 +1,203 @@
+/*
+ * Per-CPU lists of page-table pages: QL-01 to QL-03, QL-06. What they hold is in
+ * /sys/kernel/mm/faultline/quicklists; vm.quicklist may be changed while running.
+ */
+#include "harness.h"
+
+#define LISTS	"/sys/kernel/mm/faultline/quicklists"
+#define POLICY	"/proc/sys/vm/quicklist"
+#define NODE	"/sys/devices/system/node"
+#define TABLES	200	/* leaf tables to be filled: fewer than a list holds */
+
+struct sums { long count, foreign, high; };
+
+/* Over the CPUs of a node; -1: of all. */
+static struct sums sums(int node)
+{
+	static char text[65536];
+	struct sums s = { 0 };
+
+	if (slurp(LISTS, text, sizeof(text)) < 0)
+		skip("no quicklists");
+	for (char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+		int cpu, n;
+		long count, foreign, high;
+
+		if (sscanf(line, "%d %d %ld %ld %ld", &cpu, &n, &count, &foreign, &high) != 5)
+			continue;
+		if (node >= 0 && n != node)
+			continue;
+		s.count += count;
+		s.foreign += foreign;
+		s.high += high;
+	}
+	return s;
+}
+
+/* Bind to the first CPU of a node; false if it has none. */
+static bool to_node(int node)
+{
+	char path[64], text[256];
+	cpu_set_t set;
+	int cpu;
+
+	snprintf(path, sizeof(path), NODE "/node%d/cpulist", node);
+	if (slurp(path, text, sizeof(text)) < 0 || sscanf(text, "%d", &cpu) != 1)
+		return false;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	NEED(sched_setaffinity(0, sizeof(set), &set) == 0);
+	return true;
+}
+
+/* Fill tables on node 0, go to node 1, let them go there. */
+static void wander(void)
+{
+	NEED(to_node(0));
+	char *p = map(TABLES * HUGE, RW, ANON | MAP_NORESERVE);
+
+	for (int i = 0; i < TABLES; i++)
+		p[i * HUGE] = 1;
+	NEED(to_node(1));
+	unmap(p, TABLES * HUGE);
+}
+
+/* Callbacks after grace periods come late: read the ledger, which waits for them. */
+static void settle(void)
+{
+	char text[4096];
+
+	slurp("/sys/kernel/mm/faultline/ledger", text, sizeof(text));
+}
+
+static void policy(const char *name)
+{
+	if (!spit(POLICY, name))
+		skip("vm.quicklist cannot be chosen");
+}
+
+TEST(stay_home, "QL-01 vm.quicklist=node: no page of another node stays on a list", .cpus = 2)
+{
+	if (!to_node(1))
+		skip("one node only");
+	policy("node");
+	for (int i = 0; i < 5; i++)
+		wander();
+	settle();
+	CHECK_EQ(sums(-1).foreign, 0);
+	CHECK(sums(-1).count > 0);
+}
+
+TEST(trapped, "QL-01 vm.quicklist=any: they pile up where they were freed", .cpus = 2)
+{
+	if (!to_node(1))
+		skip("one node only");
+	policy("any");
+	wander();
+	settle();
+	long trapped = sums(1).foreign;
+	diag("%ld pages of node 0 on lists of node 1", trapped);
+	CHECK(trapped > TABLES / 4);
+	policy("node");
+	/* They are used up again by what this CPU maps, and what is freed then goes home. */
+	for (int i = 0; i < 4; i++) {
+		char *p = map(2 * TABLES * HUGE, RW, ANON | MAP_NORESERVE);
+
+		for (int k = 0; k < 2 * TABLES; k++)
+			p[k * HUGE] = 1;
+		unmap(p, 2 * TABLES * HUGE);
+		settle();
+	}
+	CHECK_EQ(sums(1).foreign, 0);
+}
+
+TEST(off, "QL-01 vm.quicklist=off: nothing is added")
+{
+	policy("off");
+	settle();
+	long before = sums(-1).count;
+	char *p = map(TABLES * HUGE, RW, ANON | MAP_NORESERVE);
+
+	for (int i = 0; i < TABLES; i++)
+		p[i * HUGE] = 1;
+	unmap(p, TABLES * HUGE);
+	settle();
+	CHECK(sums(-1).count <= before);
+	policy("node");
+}
+
+TEST(bounded, "QL-03 all lists together may hold a sixteenth of memory at most")
+{
+	CHECK(sums(-1).high <= field("/proc/meminfo", "MemTotal") / 4 / 16);
+	CHECK(sums(-1).high > 0);
+}
+
+static struct { char *spot; volatile bool over; struct meet gate; } s;
+
+/* Reads beside what is being unmapped, through the same upper tables. */
+static void *neighbour(void *arg)
+{
+	to_node(0);
+	while (follow(&s.gate)) {
+		for (int i = 0; i < 2000 && !s.over; i++)
+			if (s.spot[HUGE] != 77)
+				FAIL("the neighbour reads %d", s.spot[HUGE]);
+		meet(&s.gate);
+	}
+	return arg;
+}
+
+TEST(off_node_flush, "QL-02 an off-node table is not reused before every CPU has forgotten it", .cpus = 2)
+{
+	if (!to_node(1))
+		skip("one node only");
+	s.gate = (struct meet){ .n = 2 };
+	pthread_t t = start(neighbour, NULL);
+
+	for (long i = 0;; i++) {
+		to_node(0); /* the tables come from node 0 */
+		char *p = reserve(4 * HUGE, HUGE);
+
+		NEED(mprotect(p, 4 * HUGE, RW) == 0);
+		s.spot = p;
+		p[0] = 1;
+		p[HUGE] = 77;
+		to_node(1);
+		s.over = false;
+		if (!lead(&s.gate, go_on(i, 40)))
+			break;
+		rp_arm("gather_flush", 2);
+		unmap(p, HUGE);
+		char *q = map(64 * P, RW, ANON); /* takes frames at once, and fills them with what looks like entries */
+
+		memset(q, 0xe7, 64 * P);
+		s.over = true;
+		meet(&s.gate);
+		unmap(q, 64 * P);
+		unmap(p + HUGE, 3 * HUGE);
+	}
+	join(t);
+}
+
+TEST(no_memory, "QL-06 a table or frame that cannot be had fails cleanly at each place")
+{
+	if (!fail_alloc(1000000))
+		skip("no fault injection");
+	fail_alloc(0);
+	for (int n = 1; n <= 6; n++) {
+		pid_t pid = xfork();
+
+		if (pid == 0) {
+			char *p = map(4 * TB, RW, ANON | MAP_NORESERVE);
+
+			fail_alloc(n);
+			p[TB] = 1;
+			p[2 * TB] = 2;
+			if (p[TB] != 1 || p[2 * TB] != 2)
+				FAIL("what was written is not there");
+			done();
+		}
+		int st = wait_raw(pid);
+		CHECK_MSG(st == 0 || (WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL), "wait status 0x%x", st);
+	}
+}
