@@ -77,7 +77,7 @@ static inline void rcu_assert_none(void)
 u64 rcu_completed(void);
 /*
  * To keep a pointer beyond a read section: take rcu_started() before looking it
- * up; what was reachable then is not freed while rcu_completed() <= that number.
+ * up. In a later read section it may be used if rcu_started() is still the same.
  */
 u64 rcu_started(void);
 

@@ -77,7 +77,7 @@ struct task {
 	struct list mm_link;   /* mm->tasks; mm->state_lock */
 	s64 mm_counter[NR_MM_COUNTERS]; /* own task writes, anybody reads */
 	u64 min_flt, maj_flt;
-	struct area *area_cache;     /* of the last fault, while rcu_completed() <= area_cache_gp */
+	struct area *area_cache;     /* of the last fault, while rcu_started() == area_cache_gp */
 	u64 area_cache_gp;
 	u32 mm_changing;             /* inside a change of areas: see mm/mmlock.h */
 	vaddr_t map_hint, map_top;   /* address selection: below hint, in the stretch that ends at top */

@@ -25,6 +25,7 @@
 #include "kernel/printk.h"
 #include "kernel/process.h"
 #include "mm/mmap.h"
+#include "mm/oom.h"
 #include "mm/policy.h"
 #include "mm/stats.h"
 
@@ -75,9 +76,10 @@ static inline enum fault_result fault_area(struct fault *f, bool exec)
 }
 
 /*
- * Most faults are in the area of the thread's last one. That area has not been freed if no
- * grace period that started later is over; whether it is still alive and holds the address, its seq
- * and bounds tell, as for any other.
+ * Most faults are in the area of the thread's last one. It was reachable when the grace period
+ * area_cache_gp was the last to have started. If that is still so, the one that could free it has yet to
+ * start, and will wait for this read section. (That none is over yet would not do: this CPU may have answered it already.)
+ * Whether the area is still alive and holds the address, its seq and bounds tell, as for any other.
  */
 static inline struct area *find_area(struct fault *f)
 {
@@ -85,7 +87,7 @@ static inline struct area *find_area(struct fault *f)
 	struct area *a = t->area_cache;
 	u64 gp;
 
-	if (likely(a && f->mm == t->mm && rcu_completed() <= t->area_cache_gp &&
+	if (likely(a && f->mm == t->mm && rcu_started() == t->area_cache_gp &&
 		   f->addr >= READ_ONCE(a->start) && f->addr < READ_ONCE(a->end) && !area_owned(a)))
 		return a;
 	gp = rcu_started();
@@ -123,6 +125,7 @@ static inline enum fault_result fault_fast(struct fault *f, bool exec)
 static enum fault_result fault_slow(struct fault *f, bool exec)
 {
 	enum fault_result r;
+	int round = 0;
 
 	f->may_wait = true;
 	do {
@@ -140,6 +143,8 @@ static enum fault_result fault_slow(struct fault *f, bool exec)
 		f->seq = f->area->seq;
 		r = fault_area(f, exec);
 		mm_unlock_read(f->mm);
+		if (r == FAULT_NOMEM && reclaim(round++)) /* a page table is got without waiting */
+			r = FAULT_RETRY;
 	} while (r == FAULT_RETRY || r == FAULT_WAIT);
 	return r;
 }
