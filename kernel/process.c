@@ -96,9 +96,15 @@ void pid_use(int pid)
 		(*chunk_of(pid))->used++;
 }
 
+static void chunk_free(struct pid_chunk *chunk)
+{
+	atomic_sub(&frames_kept, 1);
+	kpage_free(chunk);
+}
+
 static void chunk_free_rcu(struct rcu_head *head)
 {
-	kpage_free(container_of(head, struct pid_chunk, rcu));
+	chunk_free(container_of(head, struct pid_chunk, rcu));
 }
 
 void pid_unuse(int pid)
@@ -122,6 +128,8 @@ static struct pid_chunk *chunk_alloc(void)
 {
 	struct pid_chunk *chunk = kpage_alloc(ALLOC_ZERO);
 
+	if (chunk)
+		atomic_add(&frames_kept, 1);
 	for (u32 i = 0; chunk && i < CHUNK_ENTRIES; i++)
 		list_init(&chunk->entries[i].members);
 	return chunk;
@@ -177,7 +185,7 @@ int pid_alloc(void)
 			return -ENOMEM;
 	}
 	if (fresh)
-		kpage_free(fresh);
+		chunk_free(fresh);
 	return pid ? pid : -EAGAIN;
 }
 

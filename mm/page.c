@@ -21,7 +21,7 @@
 
 u64 max_pfn;
 struct page *zero_page;
-u64 frames_forever;
+u64 frames_kept;
 
 /* One bit for each 128 MB section that has descriptors; constant after boot. */
 #define SECTION_SHIFT 15 /* frames: 2 MB of descriptors */

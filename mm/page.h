@@ -159,7 +159,8 @@ extern struct page *zero_page; /* one frame of zeros, mapped read-only wherever 
 /* What /proc/meminfo and the ledger count. */
 u64 frames_total(int node); /* NO_NODE = all nodes */
 u64 frames_free(int node);  /* buddy and per-CPU lists */
-extern u64 frames_forever;  /* atomic: frames of tables that only ever grow; the ledger leaves them out */
+extern u64 frames_kept; /* atomic: frames of the kernel's own tables whose number depends on what has been, not
+                            on what there is (kernel stack slots, process numbers); the ledger leaves them out */
 void pcp_drain_all(void);   /* every CPU's lists go back to the buddy allocator; sleeps */
 
 /* Boot: node descriptors, vmemmap, buddy; takes over all bootmem. */

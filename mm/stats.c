@@ -230,8 +230,7 @@ static void show_node_vmstat(struct seq *s, void *arg)
 /*
  * The ledger: what must be the same before and after a test. Settled first: grace
  * periods over, free objects and slabs given back. Frames on per-CPU lists and
- * quicklists, and those of slabs count as free (objects are counted themselves), and so do those of
- * tables that only ever grow.
+ * quicklists, and those of slabs count as free (objects are counted themselves), and so do frames_kept.
  */
 static void show_ledger(struct seq *s, void *arg)
 {
@@ -241,7 +240,7 @@ static void show_ledger(struct seq *s, void *arg)
 	slab_shrink();
 	sum_all(&u);
 	seq_printf(s, "free_frames %lu\n", (unsigned long)(frames_free(NO_NODE) + slab_frames() +
-							   quicklist_frames(NO_NODE) + frames_forever));
+							   quicklist_frames(NO_NODE) + frames_kept));
 	seq_printf(s, "page_tables %ld\n", (long)u.counter[MM_TABLES]);
 	seq_printf(s, "anon_pages %ld\n", (long)u.counter[MM_ANON]);
 	seq_printf(s, "cache_pages %lu\n", (unsigned long)mapping_pages());

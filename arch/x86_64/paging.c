@@ -60,7 +60,7 @@ static pte_t *table_alloc(void)
 	page = page_alloc(0, NO_NODE, ALLOC_ZERO, PG_KERNEL);
 	if (!page)
 		return NULL;
-	atomic_add(&frames_forever, 1);
+	atomic_add(&frames_kept, 1);
 	return page_address(page);
 }
 
@@ -68,7 +68,7 @@ static void table_free(pte_t *table)
 {
 	if (from_bootmem)
 		return;
-	atomic_sub(&frames_forever, 1);
+	atomic_sub(&frames_kept, 1);
 	page_free(virt_to_page(table), 0);
 }
 
