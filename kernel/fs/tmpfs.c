@@ -52,17 +52,22 @@ static long tmpfs_read(struct file *f, u64 *pos, struct uio *u)
 }
 
 /*
- * How far a file with a name may grow now: page caches get half of all memory, so that copying
- * too much ends in ENOSPC and not in somebody's death. memfds are their owners' affair, as on
- * Linux.
+ * How many frames page caches may take by writing to this file: half of all memory for files with a
+ * name, nearly all for memfds, so that writing too much ends in ENOSPC and not in somebody's death:
+ * what is in files is nobody's in particular, so no death would give it back.
  */
+static u64 cache_limit(const struct inode *inode)
+{
+	u64 all = frames_total(NO_NODE);
+
+	return inode->vol == &vol_anon ? all - all / 8 : all / 2;
+}
+
+/* How far the file may grow now. */
 static u64 growth_limit(const struct inode *inode)
 {
-	u64 most = frames_total(NO_NODE) / 2, used;
+	u64 most = cache_limit(inode), used = mapping_pages();
 
-	if (inode->vol == &vol_anon)
-		return MAX_FILE_SIZE;
-	used = mapping_pages();
 	return ALIGN_UP(inode_size(inode), PAGE_SIZE) + (used < most ? most - used : 0) * PAGE_SIZE;
 }
 
@@ -92,7 +97,7 @@ static int write_limit(struct file *f, u64 pos, struct uio *u)
 	uio_cut(u, limit - pos);
 	if (pos + u->left > ALIGN_UP(inode_size(inode), PAGE_SIZE)) {
 		limit = growth_limit(inode);
-		if (pos >= limit && mapping_pages() >= frames_total(NO_NODE) / 2)
+		if (pos >= limit && mapping_pages() >= cache_limit(inode))
 			return -ENOSPC;
 		if (pos < limit)
 			uio_cut(u, limit - pos);
