@@ -13,7 +13,7 @@ case $1 in
 	build) want=$build ;;
 	run)   want=$run ;;
 	unit)  want="$build clang libclang-rt-dev" ;;
-	test)  want="$run python3 clang libclang-rt-dev" ;;
+	test)  want="$run python3 clang libclang-rt-dev gdb" ;;
 	bench) want="$run python3 gnuplot-nox" ;;
 	gdb)   want="$run gdb" ;;
 	*)     echo "deps.sh: no such set: $1" >&2; exit 2 ;;

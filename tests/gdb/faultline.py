@@ -96,12 +96,12 @@ def cpus():
 
 def tasks():
     """Every thread that has a number: kernel/process.c keeps them in a table of chunks."""
-    chunks = value("'process.c'::chunks")
-    per_chunk = 4096 // gdb.lookup_type("struct pid_entry").sizeof
+    chunks = value("'kernel/process.c'::chunks")
     for i in range(chunks.type.range()[1] + 1):
         if int(chunks[i]):
-            for j in range(per_chunk):
-                task = chunks[i][j]["task"]
+            entries = chunks[i]["entries"]
+            for j in range(entries.type.range()[1] + 1):
+                task = entries[j]["task"]
                 if int(task):
                     yield task
 
@@ -194,11 +194,12 @@ def fl_ptdump(start="0", end="0xffffffffffffffff"):
 @command("tasks")
 def fl_tasks():
     """All tasks."""
-    print(f"{'tid':>6} {'pid':>6} {'cpu':>3} state           comm             task")
+    print(f"{'tid':>6} {'pid':>6} {'cpu':>3} {'state':20} comm             task")
     for task in tasks():
         pid = int(task["process"]["pid"]) if int(task["process"]) else 0
+        state = str(value(f"(enum task_state){int(task['state'])}"))
         print(f"{int(task['tid']):6} {pid:6} {int(task['cpu']):3} "
-              f"{str(task['state']):15} {task['comm'].string():16} {int(task):#x}")
+              f"{state:20} {task['comm'].string():16} {int(task):#x}")
 
 
 @command("areas [TASK]")
@@ -216,7 +217,9 @@ def fl_areas(tid=None):
         return
     area = mm["areas"][0]
     while int(area):
-        print(f"{int(area['start']):#018x}-{int(area['end']):#018x} flags {int(area['flags']):#x}  "
+        bits = int(area["flags"])
+        rights = "".join(c if bits >> i & 1 else "-" for i, c in enumerate("rwxs"))
+        print(f"{int(area['start']):#018x}-{int(area['end']):#018x} {rights} flags {bits:#x}  "
               f"(struct area *){int(area):#x}")
         area = area["next"][0]
 
