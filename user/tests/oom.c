@@ -265,8 +265,10 @@ TEST(fill_file, "OM-01 a file takes all memory: ENOSPC, ENOMEM or a kill, and re
 	pid_t pid = xfork();
 	if (pid == 0) {
 		static char buf[MB];
-		int fd = tmpfile_fd(0);
+		const char *path = scratch("fill");
+		int fd = NEED_OK(open(path, O_RDWR | O_CREAT, 0600));
 
+		NEED(unlink(path) == 0);
 		for (;;) {
 			ssize_t n = write(fd, buf, sizeof(buf));
 
