@@ -1,5 +1,6 @@
 /*
- * The program break, by the raw call: it returns the current break, also when it fails. known-bugs: VM-11.
+ * The program break, by the raw call: it returns the current break, also when it fails. known-bugs:
+ * VM-11.
  */
 #include "harness.h"
 
@@ -39,7 +40,7 @@ TEST(inside_page, "VM-11 a shrink inside a page frees nothing and keeps bytes")
 	CHECK_EQ(raw_brk((long)h + P + 100), (long)h + P + 100);
 	h[P + 50] = 1;
 	h[P + 95] = 2;
-	h[2 * P - 1] = 3;		/* the page is there as a whole */
+	h[2 * P - 1] = 3; /* the page is there as a whole */
 	CHECK_EQ(raw_brk((long)h + P + 90), (long)h + P + 90);
 	CHECK_EQ(h[P + 50], 1);
 	CHECK_EQ(h[P + 95], 2);
@@ -107,13 +108,14 @@ TEST(read_only, "VM-11 mprotect inside the heap, then grow")
 	CHECK_RUNS(stores(h + 5 * P, 1));
 	CHECK_EQ(raw_brk((long)h), (long)h);
 	CHECK_EQ(raw_brk((long)h + 3 * P), (long)h + 3 * P);
-	CHECK_RUNS(stores(h + P, 1));		/* the new page is writable again */
+	CHECK_RUNS(stores(h + P, 1)); /* the new page is writable again */
 }
 
 TEST(neighbour, "VM-11 another mapping in the way")
 {
 	char *h = heap(1);
-	char *other = (char *)raw_mmap((unsigned long)h + 4 * P, P, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+	char *other = (char *)raw_mmap((unsigned long)h + 4 * P, P, RW, ANON | MAP_FIXED_NOREPLACE,
+				       -1, 0);
 
 	NEED(other == h + 4 * P);
 	*other = 42;
@@ -122,7 +124,8 @@ TEST(neighbour, "VM-11 another mapping in the way")
 	CHECK_EQ(*other, 42);
 	/* Right up to it, or short of it by a guard, as the kernel likes; never over it. */
 	unsigned long got = raw_brk((long)h + 4 * P);
-	CHECK_MSG(got == (unsigned long)h + 4 * P || got == b, "brk to the neighbour gave 0x%lx", got);
+	CHECK_MSG(got == (unsigned long)h + 4 * P || got == b, "brk to the neighbour gave 0x%lx",
+		  got);
 	CHECK_EQ(*other, 42);
 }
 
@@ -176,7 +179,8 @@ TEST(sweep, "VM-11 up and down by odd amounts, all bytes accounted for")
 
 			for (unsigned long a = fresh; a < to; a += 512)
 				if (*(char *)a) {
-					FAIL("regrown byte at +%lu is %d", a - (unsigned long)h, *(char *)a);
+					FAIL("regrown byte at +%lu is %d", a - (unsigned long)h,
+					     *(char *)a);
 					return;
 				}
 			memset((char *)fresh, 1, to > fresh ? to - fresh : 0);

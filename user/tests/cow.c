@@ -1,10 +1,10 @@
 /*
- * Copy on write between parent, children and grandchildren; shared anonymous memory beside it; who may keep the frame.
- * known-bugs: CW-01, CW-02, CW-04, CW-05, CW-07, CW-14.
+ * Copy on write between parent, children and grandchildren; shared anonymous memory beside it; who
+ * may keep the frame. known-bugs: CW-01, CW-02, CW-04, CW-05, CW-07, CW-14.
  */
 #include "harness.h"
 
-/* ---- CW-01 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-01 ------------------------------------------------------------------------------ */
 
 static void read_only_at_fork(bool child_first, int children)
 {
@@ -48,10 +48,22 @@ static void read_only_at_fork(bool child_first, int children)
 	CHECK_EQ(*p, 4);
 }
 
-TEST(ro_child, "CW-01 read-only at fork, the child writes first")		{ read_only_at_fork(true, 1); }
-TEST(ro_parent, "CW-01 read-only at fork, the parent writes first")	{ read_only_at_fork(false, 1); }
-TEST(ro_three, "CW-01 read-only at fork, three children")		{ read_only_at_fork(true, 3); }
-TEST(ro_three_parent, "CW-01 read-only at fork, three children, parent first") { read_only_at_fork(false, 3); }
+TEST(ro_child, "CW-01 read-only at fork, the child writes first")
+{
+	read_only_at_fork(true, 1);
+}
+TEST(ro_parent, "CW-01 read-only at fork, the parent writes first")
+{
+	read_only_at_fork(false, 1);
+}
+TEST(ro_three, "CW-01 read-only at fork, three children")
+{
+	read_only_at_fork(true, 3);
+}
+TEST(ro_three_parent, "CW-01 read-only at fork, three children, parent first")
+{
+	read_only_at_fork(false, 3);
+}
 
 TEST(none_at_fork, "CW-01 PROT_NONE at fork")
 {
@@ -75,7 +87,7 @@ TEST(none_at_fork, "CW-01 PROT_NONE at fork")
 
 /* Place for CW-01 with a transparent hugepage. */
 
-/* ---- CW-02 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-02 ------------------------------------------------------------------------------ */
 
 TEST(grandchild, "CW-02 fork of what is COW already")
 {
@@ -137,8 +149,14 @@ static void chain(bool leaf_first)
 		done();
 }
 
-TEST(chain_leaf, "CW-02 a chain of eight, the leaf writes first")	{ chain(true); }
-TEST(chain_root, "CW-02 a chain of eight, the root writes first")	{ chain(false); }
+TEST(chain_leaf, "CW-02 a chain of eight, the leaf writes first")
+{
+	chain(true);
+}
+TEST(chain_root, "CW-02 a chain of eight, the root writes first")
+{
+	chain(false);
+}
 
 TEST(two_forks, "CW-02 two forks before any write")
 {
@@ -194,7 +212,7 @@ TEST(orphan, "CW-02 the writer in the middle is gone, its child keeps the page")
 	CHECK_EQ(*p, 9);
 }
 
-/* ---- CW-04 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-04 ------------------------------------------------------------------------------ */
 
 TEST(shared_after_fork, "CW-04 shared anonymous memory first touched after fork")
 {
@@ -261,7 +279,8 @@ TEST(shared_race, "CW-04 two processes touch the same shared page first", .cpus 
 		meet(m);
 		for (int i = 0; i < N; i++)
 			if (p[i * P / 4] != i + 1 || p[i * P / 4 + 1] != 1001 + i)
-				FAIL("page %d holds %d and %d: two frames?", i, p[i * P / 4], p[i * P / 4 + 1]);
+				FAIL("page %d holds %d and %d: two frames?", i, p[i * P / 4],
+				     p[i * P / 4 + 1]);
 		if (me)
 			done();
 		join_child(pid);
@@ -269,7 +288,7 @@ TEST(shared_race, "CW-04 two processes touch the same shared page first", .cpus 
 	}
 }
 
-/* ---- CW-05 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-05 ------------------------------------------------------------------------------ */
 
 TEST(fault_count, "CW-05 a page costs one fault")
 {
@@ -282,7 +301,7 @@ TEST(fault_count, "CW-05 a page costs one fault")
 		written[i * P] = 1;
 	pid_t pid = xfork();
 	if (pid == 0) {
-		long n = thread_faults();		/* also makes the stack this process's own */
+		long n = thread_faults(); /* also makes the stack this process's own */
 
 		n = thread_faults();
 		for (int i = 0; i < 64; i++)
@@ -333,7 +352,7 @@ TEST(reuse, "CW-05 the last owner keeps the frame")
 	CHECK_EQ(PM_PFN(pagemap(p)), frame);
 }
 
-/* ---- CW-07 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-07 ------------------------------------------------------------------------------ */
 
 TEST(both_write, "CW-07 parent and child write the shared page at once", .cpus = 2, .seconds = 40)
 {
@@ -355,11 +374,15 @@ TEST(both_write, "CW-07 parent and child write the shared page at once", .cpus =
 			unsigned char *q = p + i * P;
 
 			meet(m);
-			/* Single bytes, spread: until the end every other byte must be as it was at the fork. */
+			/*
+			 * Single bytes, spread: until the end every other byte must be as it was at
+			 * the fork.
+			 */
 			q[(me ? 64 : 128) + i] = own;
 			for (size_t k = 0; k < P; k++)
 				if (q[k] != 0xaa && q[k] != own) {
-					FAIL("round %ld page %d: foreign byte 0x%x", round, i, q[k]);
+					FAIL("round %ld page %d: foreign byte 0x%x", round, i,
+					     q[k]);
 					break;
 				}
 			memset(q, own, P);
@@ -398,7 +421,8 @@ TEST(three_write, "CW-07 three sharers and one that exits", .cpus = 2, .seconds 
 					memset(p + k * P, i + 1, P / 2);
 					for (size_t j = 0; j < P; j++)
 						if (p[k * P + j] != (j < P / 2 ? i + 1 : 0xaa)) {
-							FAIL("child %d page %d byte %zu is 0x%x", i, k, j, p[k * P + j]);
+							FAIL("child %d page %d byte %zu is 0x%x", i,
+							     k, j, p[k * P + j]);
 							break;
 						}
 				}
@@ -416,9 +440,15 @@ TEST(three_write, "CW-07 three sharers and one that exits", .cpus = 2, .seconds 
 	}
 }
 
-/* Each thread adds to its own word of every page; a copy made while another thread stores would lose words. */
+/*
+ * Each thread adds to its own word of every page; a copy made while another thread stores would
+ * lose words.
+ */
 enum { N = 32, T = 4 };
-static struct { unsigned *p; struct meet m; } s;
+static struct {
+	unsigned *p;
+	struct meet m;
+} s;
 
 static void *break_all(void *arg)
 {
@@ -468,7 +498,7 @@ TEST(threads_break, "CW-07 threads of one process break COW at once", .cpus = 2,
 	}
 }
 
-/* ---- CW-14 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-14 ------------------------------------------------------------------------------ */
 
 TEST(dirtied_elsewhere, "CW-14 write to a shared page that another process dirtied")
 {

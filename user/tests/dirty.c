@@ -1,17 +1,23 @@
 /*
- * The dirty bit is never lost: nothing that a program stored disappears, whatever protection changes and forks run
- * beside the store. known-bugs: CW-17.
+ * The dirty bit is never lost: nothing that a program stored disappears, whatever protection
+ * changes and forks run beside the store. known-bugs: CW-17.
  */
 #include "harness.h"
 
-static struct { volatile unsigned *p; volatile bool stop; unsigned last; } w;
+static struct {
+	volatile unsigned *p;
+	volatile bool stop;
+	unsigned last;
+} w;
 
 static __attribute__((noinline)) bool store(volatile unsigned *p, unsigned value)
 {
 	return TRY(*p = value);
 }
 
-/* Counts up in the page; the handler-less store faults only for as long as the page is read-only. */
+/*
+ * Counts up in the page; the handler-less store faults only for as long as the page is read-only.
+ */
 static void *count_up(void *arg)
 {
 	unsigned n = 0;
@@ -28,8 +34,12 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-/* soft-dirty and pagecache flags are the kernel's own check; here: the file shows what was stored, after all of it. */
-TEST(shared_protect, "CW-17 stores to a shared file page against mprotect and fork", .cpus = 2, .seconds = 30)
+/*
+ * soft-dirty and pagecache flags are the kernel's own check; here: the file shows what was stored,
+ * after all of it.
+ */
+TEST(shared_protect, "CW-17 stores to a shared file page against mprotect and fork", .cpus = 2,
+     .seconds = 30)
 {
 	int fd = tmpfile_fd(P);
 	unsigned in_file;
@@ -38,13 +48,16 @@ TEST(shared_protect, "CW-17 stores to a shared file page against mprotect and fo
 	catch_faults();
 	pthread_t t = start(count_up, NULL);
 	pin(0);
+	while (*w.p == 0)
+		sched_yield();
 	for (long i = 0; go_on(i, 400); i++) {
 		if (i % 4 == 0)
 			rp_arm("gather_flush", 1);
 		NEED(mprotect((void *)w.p, P, PROT_READ) == 0);
 		unsigned a = *w.p, b = *w.p;
 		NEED(pread(fd, &in_file, 4, 0) == 4);
-		CHECK_MSG(a == b && in_file == a, "read-only, but %u, %u, in the file %u", a, b, in_file);
+		CHECK_MSG(a == b && in_file == a, "read-only, but %u, %u, in the file %u", a, b,
+			  in_file);
 		NEED(mprotect((void *)w.p, P, RW) == 0);
 		if (i % 8 == 0) {
 			pid_t pid = xfork();
@@ -61,13 +74,16 @@ TEST(shared_protect, "CW-17 stores to a shared file page against mprotect and fo
 	CHECK_MSG(w.last > 10, "only %u stores", w.last);
 }
 
-TEST(private_protect, "CW-17 stores to an anonymous page against mprotect and fork", .cpus = 2, .seconds = 30)
+TEST(private_protect, "CW-17 stores to an anonymous page against mprotect and fork", .cpus = 2,
+     .seconds = 30)
 {
 	w.p = map(P, RW, ANON);
 	w.stop = false;
 	catch_faults();
 	pthread_t t = start(count_up, NULL);
 	pin(0);
+	while (*w.p == 0)
+		sched_yield();
 	for (long i = 0; go_on(i, 300); i++) {
 		NEED(mprotect((void *)w.p, P, PROT_READ) == 0);
 		unsigned a = *w.p;

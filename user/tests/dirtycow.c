@@ -1,10 +1,12 @@
 /*
- * Writing where the program itself may not: /proc/self/mem breaks COW in private mappings and never writes through to
- * a read-only file. known-bugs: CW-09.
+ * Writing where the program itself may not: /proc/self/mem breaks COW in private mappings and never
+ * writes through to a read-only file. known-bugs: CW-09.
  */
 #include "harness.h"
 
-/* A read-only descriptor of a file of one page of 'A's; *rw, if wanted, is another that can write. */
+/*
+ * A read-only descriptor of a file of one page of 'A's; *rw, if wanted, is another that can write.
+ */
 static int read_only_file(int *rw)
 {
 	const char *path = scratch("dirtycow");
@@ -81,7 +83,11 @@ TEST(anonymous, "CW-09 a forced write to a read-only page that is COW after fork
 	CHECK_EQ(*other, 0);
 }
 
-static struct { char *p; int fd, mem; volatile bool stop; } race;
+static struct {
+	char *p;
+	int fd, mem;
+	volatile bool stop;
+} race;
 
 static void *writer(void *arg)
 {
@@ -116,7 +122,7 @@ TEST(race_test, "CW-09 the forced write races with DONTNEED", .seconds = 30)
 	pthread_t a = start(writer, &n), b = start(dropper, NULL);
 	uint64_t end = now_ns() + rounds(1500) * 1000000UL;
 	while (now_ns() < end && !test_failed) {
-		if (++looks % 16 == 0)		/* at every look the writer would never get done */
+		if (++looks % 16 == 0) /* at every look the writer would never get done */
 			rp_arm("cow_copied", 1);
 		CHECK_EQ(pread(race.fd, buf, 3, 0), 3);
 		if (memcmp(buf, "AAA", 3))

@@ -1,6 +1,6 @@
 /*
- * execve: bad argument pointers, sizes and limits, what arrives in the new program, what the old one keeps after a
- * failure. known-bugs: ST-02.
+ * execve: bad argument pointers, sizes and limits, what arrives in the new program, what the old
+ * one keeps after a failure. known-bugs: ST-02.
  */
 #include "harness.h"
 
@@ -9,14 +9,14 @@
 
 extern char **environ;
 
-/* ---- the program that is executed ---------------------------------------------------------------------------- */
+/* ---- the program that is executed ------------------------------------------------------- */
 
 static unsigned long checksum(char **v)
 {
 	unsigned long sum = 5381, n = 0;
 
 	for (; *v; v++, n++)
-		for (const char *c = *v; ; c++) {
+		for (const char *c = *v;; c++) {
 			sum = sum * 33 + (unsigned char)*c;
 			if (!*c)
 				break;
@@ -24,13 +24,17 @@ static unsigned long checksum(char **v)
 	return sum + n;
 }
 
-/* "sum A E": are the checksums of the remaining arguments and of the environment these? "auxv": the vector is sane. */
+/*
+ * "sum A E": are the checksums of the remaining arguments and of the environment these? "auxv": the
+ * vector is sane.
+ */
 int exec_main(int argc, char **argv)
 {
 	test_failed = 0;
 	if (argc >= 3 && !strcmp(argv[0], "sum")) {
 		CHECK_MSG(checksum(argv + 3) == strtoul(argv[1], NULL, 16), "the arguments differ");
-		CHECK_MSG(checksum(environ) == strtoul(argv[2], NULL, 16), "the environment differs");
+		CHECK_MSG(checksum(environ) == strtoul(argv[2], NULL, 16),
+			  "the environment differs");
 	} else if (argc >= 1 && !strcmp(argv[0], "auxv")) {
 		const unsigned char *random = (const unsigned char *)getauxval(AT_RANDOM);
 		extern char __ehdr_start[];
@@ -62,11 +66,11 @@ int exec_main(int argc, char **argv)
 		stack_t ss;
 
 		sigaction(SIGUSR1, NULL, &sa);
-		CHECK(sa.sa_handler == SIG_DFL);		/* was caught */
+		CHECK(sa.sa_handler == SIG_DFL); /* was caught */
 		sigaction(SIGUSR2, NULL, &sa);
-		CHECK(sa.sa_handler == SIG_IGN);		/* was ignored */
+		CHECK(sa.sa_handler == SIG_IGN); /* was ignored */
 		sigprocmask(SIG_BLOCK, NULL, &set);
-		CHECK(sigismember(&set, SIGHUP));		/* was blocked */
+		CHECK(sigismember(&set, SIGHUP)); /* was blocked */
 		CHECK(!sigismember(&set, SIGUSR1));
 		sigpending(&set);
 		CHECK(sigaltstack(NULL, &ss) == 0 && (ss.ss_flags & SS_DISABLE));
@@ -118,7 +122,7 @@ static void run_self(const char *what, const char *arg)
 	join_child(pid);
 }
 
-/* ---- ST-02 ---------------------------------------------------------------------------------------------------- */
+/* ---- ST-02 ------------------------------------------------------------------------------ */
 
 TEST(bad_pointers, "ST-02 argument vectors that cannot be read")
 {
@@ -128,7 +132,8 @@ TEST(bad_pointers, "ST-02 argument vectors that cannot be read")
 
 	unmap(page + P, P);
 	for (long i = 0; go_on(i, 20); i++) {
-		char *bad_entry[] = { "test", (char *)ZONE, NULL }, *kernel_entry[] = { "t", (char *)(1UL << 63), NULL };
+		char *bad_entry[] = { "test", (char *)ZONE, NULL },
+		     *kernel_entry[] = { "t", (char *)(1UL << 63), NULL };
 		char **last = (char **)(page + P - 8);
 
 		CHECK_ERR(execve(exe, (char **)ZONE, empty), EFAULT);
@@ -175,8 +180,14 @@ TEST(bad_files, "ST-02 files that are no programs")
 	/* ELF headers with one thing wrong. */
 	Elf64_Ehdr good = {
 		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-		.e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = 1, .e_entry = 0x400000,
-		.e_phoff = sizeof(Elf64_Ehdr), .e_ehsize = sizeof(Elf64_Ehdr), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1,
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_version = 1,
+		.e_entry = 0x400000,
+		.e_phoff = sizeof(Elf64_Ehdr),
+		.e_ehsize = sizeof(Elf64_Ehdr),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = 1,
 	};
 	for (int i = 0; i < 6; i++) {
 		Elf64_Ehdr h = good;
@@ -209,23 +220,41 @@ TEST(bad_files, "ST-02 files that are no programs")
 TEST(bad_segments, "ST-02 program headers that point anywhere")
 {
 	const char *path = scratch("segments");
-	struct { Elf64_Ehdr h; Elf64_Phdr p[2]; char code[64]; } image;
-	static const struct { unsigned long vaddr, off, filesz, memsz; } bad[] = {
-		{ 0xffffffff80000000, 0, 200, 200 }, { 0x7ffffffff000, 0, 200, 200 }, { 0x400000, 1UL << 62, 200, 200 },
-		{ 0x400000, 0, 200, 1UL << 47 }, { 0x400000, 0, 300, 200 }, { 0x400000, 0, 200, -1UL },
-		{ 0x400123, 0, 200, 200 }, { 0x400000, 0, 1UL << 40, 1UL << 40 },
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p[2];
+		char code[64];
+	} image;
+	static const struct {
+		unsigned long vaddr, off, filesz, memsz;
+	} bad[] = {
+		{ 0xffffffff80000000, 0, 200, 200 }, { 0x7ffffffff000, 0, 200, 200 },
+		{ 0x400000, 1UL << 62, 200, 200 },   { 0x400000, 0, 200, 1UL << 47 },
+		{ 0x400000, 0, 300, 200 },           { 0x400000, 0, 200, -1UL },
+		{ 0x400123, 0, 200, 200 },           { 0x400000, 0, 1UL << 40, 1UL << 40 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		memset(&image, 0, sizeof(image));
 		image.h = (Elf64_Ehdr){
 			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-			.e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = 1, .e_entry = 0x400000 + 176,
-			.e_phoff = 64, .e_ehsize = 64, .e_phentsize = 56, .e_phnum = 1,
+			.e_type = ET_EXEC,
+			.e_machine = EM_X86_64,
+			.e_version = 1,
+			.e_entry = 0x400000 + 176,
+			.e_phoff = 64,
+			.e_ehsize = 64,
+			.e_phentsize = 56,
+			.e_phnum = 1,
 		};
 		image.p[0] = (Elf64_Phdr){
-			.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = bad[i].off, .p_vaddr = bad[i].vaddr,
-			.p_filesz = bad[i].filesz, .p_memsz = bad[i].memsz, .p_align = P,
+			.p_type = PT_LOAD,
+			.p_flags = PF_R | PF_X,
+			.p_offset = bad[i].off,
+			.p_vaddr = bad[i].vaddr,
+			.p_filesz = bad[i].filesz,
+			.p_memsz = bad[i].memsz,
+			.p_align = P,
 		};
 		int fd = NEED_OK(open(path, O_RDWR | O_CREAT | O_TRUNC, 0700));
 		NEED(write(fd, &image, sizeof(image)) == sizeof(image));
@@ -247,19 +276,36 @@ TEST(bad_segments, "ST-02 program headers that point anywhere")
 TEST(tiny_program, "ST-02 a program of one page, with a bss behind it")
 {
 	const char *path = scratch("tiny");
-	struct { Elf64_Ehdr h; Elf64_Phdr p[1]; unsigned char code[64]; } image = {
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p[1];
+		unsigned char code[64];
+	} image = {
 		.h = {
 			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-			.e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = 1, .e_entry = 0x400000 + 120,
-			.e_phoff = 64, .e_ehsize = 64, .e_phentsize = 56, .e_phnum = 1,
+			.e_type = ET_EXEC,
+			.e_machine = EM_X86_64,
+			.e_version = 1,
+			.e_entry = 0x400000 + 120,
+			.e_phoff = 64,
+			.e_ehsize = 64,
+			.e_phentsize = 56,
+			.e_phnum = 1,
 		},
-		.p = { { .p_type = PT_LOAD, .p_flags = PF_R | PF_W | PF_X, .p_vaddr = 0x400000, .p_filesz = 184,
-			 .p_memsz = 0x3000, .p_align = P } },
+		.p = { {
+			.p_type = PT_LOAD,
+			.p_flags = PF_R | PF_W | PF_X,
+			.p_vaddr = 0x400000,
+			.p_filesz = 184,
+			.p_memsz = 0x3000,
+			.p_align = P,
+		} },
 		/*
-		 * mov edi, [0x402ff8]; add edi, [0x4000b8]; add edi, 33; mov eax, 231; syscall: exit_group(33), if the bss
-		 * is zero, both in the file's last page and beyond it.
+		 * exit_group(33), if the bss is zero, both in the file's last page and beyond it:
+		 * mov edi, [0x402ff8]; add edi, [0x4000b8]; add edi, 33; mov eax, 231; syscall
 		 */
-		.code = { 0x8b, 0x3c, 0x25, 0xf8, 0x2f, 0x40, 0x00, 0x03, 0x3c, 0x25, 0xb8, 0x00, 0x40, 0x00,
+		.code = { 0x8b, 0x3c, 0x25, 0xf8, 0x2f, 0x40, 0x00, /* mov */
+			  0x03, 0x3c, 0x25, 0xb8, 0x00, 0x40, 0x00, /* add */
 			  0x83, 0xc7, 33, 0xb8, 231, 0, 0, 0, 0x0f, 0x05 },
 	};
 	int fd = NEED_OK(open(path, O_RDWR | O_CREAT | O_TRUNC, 0700));
@@ -312,7 +358,8 @@ TEST(too_big, "ST-02 arguments beyond the limits give E2BIG", .seconds = 60)
 	memset(big, 'b', n);
 	big[n] = 0;
 	char *one[] = { "x", big, NULL };
-	CHECK_ERR(execve("/proc/self/exe", one, empty), E2BIG);		/* one string of 128 KiB and its end */
+	CHECK_ERR(execve("/proc/self/exe", one, empty),
+		  E2BIG); /* one string of 128 KiB and its end */
 	CHECK_ERR(execve("/proc/self/exe", empty + 0, one), E2BIG);
 
 	/* 1e5 pointers, long enough together to go over a quarter of the stack limit. */
@@ -360,11 +407,15 @@ TEST(no_args, "ST-02 an empty argument vector becomes one empty argument")
 			_exit(99);
 		}
 		int status = wait_raw(pid);
-		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status 0x%x", status);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status 0x%x",
+			  status);
 	}
 }
 
-TEST(auxv, "ST-02 the auxiliary vector and the stack's alignment")		{ run_self("auxv", NULL); }
+TEST(auxv, "ST-02 the auxiliary vector and the stack's alignment")
+{
+	run_self("auxv", NULL);
+}
 TEST(fresh, "ST-02 nothing of the old address space is left")
 {
 	NEED(raw_mmap(ZONE, P, RW, SHANON | MAP_FIXED, -1, 0) == (long)ZONE);
@@ -385,7 +436,10 @@ TEST(descriptors, "ST-02 close-on-exec")
 	CHECK(fcntl(b, F_GETFD) == FD_CLOEXEC);
 }
 
-static void nothing(int sig) { (void)sig; }
+static void nothing(int sig)
+{
+	(void)sig;
+}
 
 TEST(signal_state, "ST-02 signal handlers, mask and stack across exec")
 {
@@ -427,5 +481,6 @@ TEST(script, "ST-02 an interpreter line")
 	unlink(path);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 90)
 		skip("no interpreter lines");
-	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 3, "wait status 0x%x", status);	/* path, a, b */
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 3, "wait status 0x%x",
+		  status); /* path, a, b */
 }

@@ -6,7 +6,7 @@
 enum { T = 8 };
 
 static int shared_fd;
-static struct meet *gate;		/* shared with the parent */
+static struct meet *gate; /* shared with the parent */
 static volatile char *shared_area;
 static volatile int progress;
 
@@ -78,7 +78,8 @@ TEST(exit_group_test, "EX-01 exit_group while seven siblings fault", .seconds = 
 			_exit(40 + i % 50);
 		}
 		int status = wait_raw(pid);
-		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 40 + i % 50, "wait status 0x%x", status);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 40 + i % 50,
+			  "wait status 0x%x", status);
 	}
 }
 
@@ -101,14 +102,16 @@ TEST(exit_by_thread, "EX-01 a thread that is not the first calls exit_group", .s
 			faulter(NULL);
 		}
 		int status = wait_raw(pid);
-		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 7 + i % 249, "wait status 0x%x", status);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 7 + i % 249,
+			  "wait status 0x%x", status);
 	}
 }
 
 TEST(sigkill, "EX-01 SIGKILL while eight threads fault", .seconds = 60)
 {
 	setup();
-	static const char *const points[] = { "anon_insert", "gather_flush", "file_insert", "pt_link" };
+	static const char *const points[] = { "anon_insert", "gather_flush", "file_insert",
+					      "pt_link" };
 	for (long i = 0; go_on(i, 40); i++) {
 		struct door ready = door();
 		pid_t pid = xfork();
@@ -161,7 +164,8 @@ TEST(kill_fork, "EX-01 SIGKILL in the middle of fork", .seconds = 60)
 	}
 }
 
-TEST(fork_threads, "EX-01 fork from one thread while others fault, unmap and are killed", .seconds = 60)
+TEST(fork_threads, "EX-01 fork from one thread while others fault, unmap and are killed",
+     .seconds = 60)
 {
 	setup();
 	for (long i = 0; go_on(i, 10); i++) {
@@ -174,7 +178,8 @@ TEST(fork_threads, "EX-01 fork from one thread while others fault, unmap and are
 			_exit(3);
 		}
 		int status = wait_raw(pid);
-		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 3, "wait status 0x%x", status);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 3, "wait status 0x%x",
+			  status);
 	}
 }
 
@@ -192,7 +197,8 @@ TEST(exec_threads, "EX-01 execve while siblings fault", .seconds = 60)
 			done();
 		}
 		int status = wait_raw(pid);
-		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 9, "wait status 0x%x", status);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 9, "wait status 0x%x",
+			  status);
 	}
 }
 
@@ -218,7 +224,8 @@ TEST(exec_by_thread, "EX-01 execve by a thread that is not the first", .seconds 
 		}
 		/* The new program has the process's number: the parent notices nothing. */
 		int status = wait_raw(pid);
-		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 11, "wait status 0x%x", status);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 11, "wait status 0x%x",
+			  status);
 	}
 }
 

@@ -194,7 +194,7 @@ TEST(unlinked, "FS a file unlinked while open lives until its last close")
 	CHECK_EQ(st.st_nlink, 0);
 	put("f", "other");
 	close(fd);
-	CHECK(!memcmp(m, "alive", 5));		/* the mapping alone keeps it */
+	CHECK(!memcmp(m, "alive", 5)); /* the mapping alone keeps it */
 	expect("f", "other");
 	CHECK_EQ(unlink("f"), 0);
 	CHECK_ERR(unlink("f"), ENOENT);
@@ -232,12 +232,13 @@ TEST(directories, "FS mkdir, rmdir, getdents64, dot and dot-dot")
 	int fd = NEED_OK(open("d", O_RDONLY | O_DIRECTORY)), dots = 0, subdirs = 0;
 	for (int pass = 0; pass < 2; pass++) {
 		memset(seen, 0, sizeof(seen));
-		for (long n; (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0; ) {
-			for (long at = 0; at < n; ) {
+		for (long n; (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0;) {
+			for (long at = 0; at < n;) {
 				struct dirent *e = (struct dirent *)(buf + at);
 				int number;
 
-				if (sscanf(e->d_name, "entry-%d", &number) == 1 && number >= 0 && number < 300) {
+				if (sscanf(e->d_name, "entry-%d", &number) == 1 && number >= 0 &&
+				    number < 300) {
 					seen[number]++;
 					CHECK(e->d_type == DT_REG || e->d_type == DT_UNKNOWN);
 				} else if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) {
@@ -296,7 +297,7 @@ TEST(renaming, "FS rename")
 	expect("c", "A");
 	CHECK_ERR(open("a", O_RDONLY), ENOENT);
 	int b = NEED_OK(open("b", O_RDONLY));
-	CHECK_EQ(rename("c", "b"), 0);			/* over another, which stays open */
+	CHECK_EQ(rename("c", "b"), 0); /* over another, which stays open */
 	expect("b", "A");
 	char c;
 	CHECK_EQ(read(b, &c, 1), 1);
@@ -308,7 +309,7 @@ TEST(renaming, "FS rename")
 	CHECK_ERR(rename("d", "b"), ENOTDIR);
 	CHECK_ERR(rename("d", "d/sub/x"), EINVAL);
 	CHECK_ERR(rename("e", "d"), ENOTEMPTY);
-	CHECK_EQ(rename("d/sub", "e"), 0);		/* over an empty one */
+	CHECK_EQ(rename("d/sub", "e"), 0); /* over an empty one */
 	CHECK_EQ(rename("b", "e/b"), 0);
 	expect("e/b", "A");
 	CHECK_EQ(rename("e", "d/f"), 0);
@@ -360,9 +361,10 @@ TEST(symlinks, "FS symbolic links")
 	char self[256];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	CHECK(n > 0 && self[0] == '/');
-	CHECK_EQ(rename("l", "m"), 0);			/* the link itself */
+	CHECK_EQ(rename("l", "m"), 0); /* the link itself */
 	expect("m", "file");
-	static const char *const names[] = { "m", "f", "d/up", "dl", "dangling", "nowhere", "loop1", "loop2" };
+	static const char *const names[] = { "m",        "f",       "d/up",  "dl",
+					     "dangling", "nowhere", "loop1", "loop2" };
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK_EQ(unlink(names[i]), 0);
 	CHECK_EQ(rmdir("d"), 0);
@@ -384,7 +386,7 @@ TEST(descriptors, "FS dup, dup2, dup3, fcntl")
 	CHECK_ERR(dup2(999, 999), EBADF);
 	CHECK_ERR(dup2(fd, -1), EBADF);
 	CHECK_EQ(lseek(60, 0, SEEK_CUR), 1);
-	CHECK_EQ(dup2(other, 60), 60);			/* closes what was there */
+	CHECK_EQ(dup2(other, 60), 60); /* closes what was there */
 	CHECK_EQ(lseek(60, 0, SEEK_CUR), 0);
 	CHECK_ERR(dup3(fd, fd, 0), EINVAL);
 	CHECK_EQ(dup3(fd, 61, O_CLOEXEC), 61);
@@ -395,7 +397,8 @@ TEST(descriptors, "FS dup, dup2, dup3, fcntl")
 	CHECK_EQ(fcntl(101, F_GETFD), FD_CLOEXEC);
 	CHECK_EQ(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDWR);
 	CHECK_EQ(fcntl(fd, F_SETFL, O_APPEND | O_NONBLOCK), 0);
-	CHECK_EQ(fcntl(d, F_GETFL) & (O_APPEND | O_NONBLOCK), O_APPEND | O_NONBLOCK);	/* of the open file */
+	CHECK_EQ(fcntl(d, F_GETFL) & (O_APPEND | O_NONBLOCK),
+		 O_APPEND | O_NONBLOCK); /* of the open file */
 	CHECK_ERR(fcntl(fd, 9999), EINVAL);
 	CHECK_ERR(fcntl(999, F_GETFD), EBADF);
 	/* The lowest number is given. */
@@ -411,11 +414,12 @@ TEST(locks, "FS record locks")
 	CHECK_EQ(fcntl(fd, F_SETLK, &l), 0);
 	pid_t pid = xfork();
 	if (pid == 0) {
-		CHECK_MSG(fcntl(fd, F_SETLK, &l) == -1 && (errno == EAGAIN || errno == EACCES), "the lock was given twice");
+		CHECK_MSG(fcntl(fd, F_SETLK, &l) == -1 && (errno == EAGAIN || errno == EACCES),
+			  "the lock was given twice");
 		l.l_start = 20;
 		CHECK_EQ(fcntl(fd, F_SETLK, &l), 0);
 		l.l_start = 10;
-		CHECK_EQ(fcntl(fd, F_SETLKW, &l), 0);		/* waits for the parent */
+		CHECK_EQ(fcntl(fd, F_SETLKW, &l), 0); /* waits for the parent */
 		done();
 	}
 	sleep_ms(30);
@@ -425,7 +429,7 @@ TEST(locks, "FS record locks")
 	join_child(pid);
 	l.l_type = F_WRLCK;
 	l.l_start = 0, l.l_len = 0;
-	CHECK_EQ(fcntl(fd, F_SETLK, &l), 0);		/* the child's went with it */
+	CHECK_EQ(fcntl(fd, F_SETLK, &l), 0); /* the child's went with it */
 }
 
 TEST(sending, "FS sendfile")
@@ -503,7 +507,7 @@ TEST(big, "FS a large file, written and read in odd pieces", .seconds = 40)
 			break;
 		}
 	lseek(fd, 0, SEEK_SET);
-	for (size_t at = 0; at < len; ) {
+	for (size_t at = 0; at < len;) {
 		size_t n = 1 + roll(&seed) % sizeof(buf);
 		ssize_t got = read(fd, buf, n);
 

@@ -63,7 +63,10 @@ TEST(many_areas, "VM-14 fork of many areas, all kinds")
 		}
 		a[i][0] = i + 1;
 	}
-	/* A chain of three; the last one changes everything; only what is shared shows it to the others. */
+	/*
+	 * A chain of three; the last one changes everything; only what is shared shows it to the
+	 * others.
+	 */
 	int depth = 0;
 	pid_t pid = 0;
 
@@ -81,9 +84,12 @@ TEST(many_areas, "VM-14 fork of many areas, all kinds")
 		done();
 }
 
-/* ---- CW-12 -------------------------------------------------------------------------------------------------- */
+/* ---- CW-12 ------------------------------------------------------------------------------ */
 
-struct world { char *anon, *cow, *shared, *priv; int fd; };
+struct world {
+	char *anon, *cow, *shared, *priv;
+	int fd;
+};
 
 static struct world build_world(void)
 {
@@ -100,7 +106,8 @@ static struct world build_world(void)
 		w.shared[i * P] = w.priv[i * P] = i + 1;
 	/* Pages in other tables, so that several tables have to be copied. */
 	for (int i = 1; i < 5; i++) {
-		char *at = (char *)raw_mmap(0x100000000000UL * i, P, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+		char *at = (char *)raw_mmap(0x100000000000UL * i, P, RW, ANON | MAP_FIXED_NOREPLACE,
+					    -1, 0);
 
 		NEED(at == (char *)(0x100000000000UL * i));
 		*at = i;
@@ -155,16 +162,21 @@ TEST(fail_each, "CW-12 fork with each of its allocations failing in turn", .seco
 		if (pid > 0) {
 			int status = wait_raw(pid);
 
-			/* Born before the failure, the child may meet it and be killed for it; nothing else. */
-			CHECK_MSG(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL),
+			/*
+			 * Born before the failure, the child may meet it and be killed for it;
+			 * nothing else.
+			 */
+			CHECK_MSG(status == 0 ||
+					  (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL),
 				  "allocation %ld: wait status 0x%x", n, status);
 			if (left > 0)
-				break;		/* all allocations of a fork have had their turn */
+				break; /* all allocations of a fork have had their turn */
 			continue;
 		}
 		failures++;
-		CHECK_MSG(e == ENOMEM || e == EAGAIN, "allocation %ld: fork gave %s", n, errno_name(e));
-		CHECK_EQ(waitpid(-1, NULL, WNOHANG), 0);	/* only the sharer is there */
+		CHECK_MSG(e == ENOMEM || e == EAGAIN, "allocation %ld: fork gave %s", n,
+			  errno_name(e));
+		CHECK_EQ(waitpid(-1, NULL, WNOHANG), 0); /* only the sharer is there */
 		check_world(&w);
 	}
 	CHECK_MSG(failures > 3, "only %ld failures in %ld forks", failures, n);
@@ -213,7 +225,8 @@ TEST(fork_storm, "CW-12 many children at once, each with pages of its own")
 				sched_yield();
 				for (int k = 0; k < 64; k++)
 					if (w.anon[k * P + 9] != i)
-						FAIL("child %d sees child %d's byte", i, w.anon[k * P + 9]);
+						FAIL("child %d sees child %d's byte", i,
+						     w.anon[k * P + 9]);
 				done();
 			}
 		}

@@ -1,6 +1,6 @@
 /*
- * Floating point and vector state: kept over system calls, preemption, migration, signals and fork; fresh after exec
- * and never another task's.
+ * Floating point and vector state: kept over system calls, preemption, migration, signals and fork;
+ * fresh after exec and never another task's.
  */
 #include "harness.h"
 
@@ -27,29 +27,37 @@ static bool has_avx512(void)
 	return (a & 0xe6) == 0xe6;
 }
 
+/* clang-format off */
+
 /* All sixteen SSE registers, from 16 blocks of 16 bytes, and back. */
-#define EACH(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13) op(14) op(15)
+#define EACH(op)                                                                           \
+	op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7)                                    \
+	op(8) op(9) op(10) op(11) op(12) op(13) op(14) op(15)
 #define LOAD_X(n) "movdqu " #n "*16(%0), %%xmm" #n "\n\t"
 #define SAVE_X(n) "movdqu %%xmm" #n ", " #n "*16(%1)\n\t"
 #define LOAD_Y(n) "vmovdqu " #n "*32(%0), %%ymm" #n "\n\t"
 #define SAVE_Y(n) "vmovdqu %%ymm" #n ", " #n "*32(%1)\n\t"
 #define LOAD_Z(n) "vmovdqu64 " #n "*64(%0), %%zmm" #n "\n\t"
 #define SAVE_Z(n) "vmovdqu64 %%zmm" #n ", " #n "*64(%1)\n\t"
-#define CLOBBERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
-	"xmm12", "xmm13", "xmm14", "xmm15", "memory"
+#define CLOBBERS                                                                           \
+	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",    \
+	"xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory"
 
 /*
- * Loads the registers, does something in the middle, stores them. kind: 0 SSE, 1 AVX, 2 AVX-512. The middle: `calls`
- * raw system calls `nr` with arguments a, b, or for nr < 0 so many turns of a loop.
+ * Loads the registers, does something in the middle, stores them. kind: 0 SSE, 1 AVX, 2 AVX-512.
+ * The middle: `calls` raw system calls `nr` with arguments a, b, or for nr < 0 so many turns of
+ * a loop.
  */
-#define THROUGH(LOAD, SAVE)										\
-	__asm__ volatile(EACH(LOAD)									\
-		"1: test %%r13, %%r13; js 2f\n\t"							\
-		"mov %%r13, %%rax; mov %%r14, %%rdi; mov %%r15, %%rsi; syscall\n\t"			\
-		"2: dec %%r12; jnz 1b\n\t"								\
-		EACH(SAVE)										\
-		:: "b"(in), "d"(out), "r"(r12), "r"(r13), "r"(r14), "r"(r15)				\
+#define THROUGH(LOAD, SAVE)                                                                \
+	__asm__ volatile(EACH(LOAD)                                                        \
+		"1: test %%r13, %%r13; js 2f\n\t"                                          \
+		"mov %%r13, %%rax; mov %%r14, %%rdi; mov %%r15, %%rsi; syscall\n\t"        \
+		"2: dec %%r12; jnz 1b\n\t"                                                 \
+		EACH(SAVE)                                                                 \
+		:: "b"(in), "d"(out), "r"(r12), "r"(r13), "r"(r14), "r"(r15)               \
 		: "rax", "rcx", "r11", "rdi", "rsi", "cc", CLOBBERS)
+
+/* clang-format on */
 
 static void through(int kind, const void *in, void *out, long calls, long nr, long a, long b)
 {
@@ -137,7 +145,10 @@ TEST(migrated, "FP state over migration", .cpus = 2)
 	}
 	unpin();
 	for (long i = 0; go_on(i, 200); i++) {
-		/* sched_setaffinity(0, size, set): the third argument is in rdx, which holds `out`; so by a helper. */
+		/*
+		 * sched_setaffinity(0, size, set): the third argument is in rdx, which holds `out`;
+		 * so by a helper.
+		 */
 		unsigned char in[256], out[256];
 
 		fill(in, sizeof(in), i);
@@ -145,10 +156,15 @@ TEST(migrated, "FP state over migration", .cpus = 2)
 		register long rbx __asm__("rbx") = (long)in;
 		register long r12 __asm__("r12") = (long)out;
 		__asm__ volatile(
-			"movdqu (%%rbx), %%xmm3; movdqu 16(%%rbx), %%xmm9; movdqu 32(%%rbx), %%xmm15\n\t"
+			"movdqu (%%rbx), %%xmm3\n\t"
+			"movdqu 16(%%rbx), %%xmm9\n\t"
+			"movdqu 32(%%rbx), %%xmm15\n\t"
 			"syscall\n\t"
-			"movdqu %%xmm3, (%%r12); movdqu %%xmm9, 16(%%r12); movdqu %%xmm15, 32(%%r12)"
-			:: "a"(SYS_sched_setaffinity), "D"(0), "S"(sizeof(cpu_set_t)), "r"(rdx), "r"(rbx), "r"(r12)
+			"movdqu %%xmm3, (%%r12)\n\t"
+			"movdqu %%xmm9, 16(%%r12)\n\t"
+			"movdqu %%xmm15, 32(%%r12)"
+			:: "a"(SYS_sched_setaffinity), "D"(0), "S"(sizeof(cpu_set_t)),
+			   "r"(rdx), "r"(rbx), "r"(r12)
 			: "rcx", "r11", CLOBBERS);
 		if (memcmp(in, out, 48))
 			FAIL("round %ld: registers changed by a move to another CPU", i);
@@ -167,7 +183,7 @@ static void spoil(int sig, siginfo_t *info, void *uc)
 		through(kind, junk, out, 1, -1, 0, 0);
 	__asm__ volatile("fninit; fldpi; fldpi" ::: "st", "st(1)");
 	unsigned mxcsr = 0x9fc0;
-	__asm__ volatile("ldmxcsr %0" :: "m"(mxcsr));
+	__asm__ volatile("ldmxcsr %0" ::"m"(mxcsr));
 	handled++;
 }
 
@@ -227,7 +243,9 @@ TEST(frame, "FP the frame shows the state, and a handler may change it")
 	memset(in, 0x42, 16);
 	sigaction(SIGUSR1, &sa, NULL);
 	__asm__ volatile("movdqu %1, %%xmm5; syscall; movdqu %%xmm5, %0"
-		: "=m"(out) : "m"(in), "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1) : "rcx", "r11", "xmm5", "memory");
+			 : "=m"(out)
+			 : "m"(in), "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1)
+			 : "rcx", "r11", "xmm5", "memory");
 	CHECK_EQ(handled, 1);
 	for (int i = 0; i < 16; i++)
 		CHECK_EQ(out[i], 0x77);
@@ -252,11 +270,12 @@ TEST(bad_frame, "FP a frame with impossible state kills the program, not the mac
 		uc->uc_mcontext.gregs[REG_RDI] = 0;
 		uc->uc_mcontext.gregs[REG_CSGSFS] = 0x33 | 0x2bL << 48;
 		uc->uc_mcontext.gregs[REG_RSP] = (long)(frame + 8 * P - 8);
-		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" :: "r"(uc) : "memory");
+		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(uc) : "memory");
 		__builtin_unreachable();
 	}
 	int status = wait_raw(pid);
-	CHECK_MSG((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || status == 0, "wait status 0x%x", status);
+	CHECK_MSG((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || status == 0,
+		  "wait status 0x%x", status);
 }
 
 TEST(forked, "FP fork gives the child the parent's registers")
@@ -266,9 +285,11 @@ TEST(forked, "FP fork gives the child the parent's registers")
 	memset(in, 0x5c, 16);
 	long pid;
 	unsigned short cw = 0x27f, cw_now = 0;
-	__asm__ volatile("fldcw %0" :: "m"(cw));
+	__asm__ volatile("fldcw %0" ::"m"(cw));
 	__asm__ volatile("movdqu %2, %%xmm7; syscall; movdqu %%xmm7, %0"
-		: "=m"(out), "=a"(pid) : "m"(in), "a"(SYS_fork) : "rcx", "r11", "xmm7", "memory");
+			 : "=m"(out), "=a"(pid)
+			 : "m"(in), "a"(SYS_fork)
+			 : "rcx", "r11", "xmm7", "memory");
 	if (pid == 0) {
 		test_failed = 0;
 		CHECK(!memcmp(in, out, 16));
@@ -308,7 +329,7 @@ TEST(executed, "FP a new program begins with a clean state")
 		unsigned mxcsr = 0x9fc0;
 		unsigned short cw = 0x27f;
 
-		__asm__ volatile("ldmxcsr %0; fldcw %1" :: "m"(mxcsr), "m"(cw));
+		__asm__ volatile("ldmxcsr %0; fldcw %1" ::"m"(mxcsr), "m"(cw));
 		self_exec("state", NULL);
 		done();
 	}
@@ -318,12 +339,14 @@ TEST(executed, "FP a new program begins with a clean state")
 
 TEST(traps, "FP unmasked exceptions are SIGFPE")
 {
-	unsigned short cw = 0x37b;		/* x87 division by zero is not masked */
+	unsigned short cw = 0x37b; /* x87 division by zero is not masked */
 	volatile double zero = 0;
-	bool ran = TRY(__asm__ volatile("fninit; fldcw %0; fld1; fdivl %1; fwait" :: "m"(cw), "m"(zero) : "st"));
+	bool ran =
+		TRY(__asm__ volatile("fninit; fldcw %0; fld1; fdivl %1; fwait" ::"m"(cw), "m"(zero)
+				     : "st"));
 
 	CHECK(!ran && hit.sig == SIGFPE);
-	CHECK_EQ(hit.code, 3);			/* FPE_FLTDIV */
+	CHECK_EQ(hit.code, 3); /* FPE_FLTDIV */
 	__asm__ volatile("fninit");
 }
 

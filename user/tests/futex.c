@@ -1,17 +1,30 @@
 /*
- * futex operations: wait, wake, requeue, compare and requeue, bitsets, wake-op, time-outs on both clocks, robust lists,
- * priority inheritance locks at their simplest. What a futex is known by is in futexkeys.c.
+ * futex operations: wait, wake, requeue, compare and requeue, bitsets, wake-op, time-outs on both
+ * clocks, robust lists, priority inheritance locks at their simplest. What a futex is known by is
+ * in futexkeys.c.
  */
 #include "harness.h"
 
 enum {
-	WAIT, WAKE, FD, REQUEUE, CMP_REQUEUE, WAKE_OP, LOCK_PI, UNLOCK_PI, TRYLOCK_PI, WAIT_BITSET, WAKE_BITSET,
-	PRIVATE = 128, REALTIME = 256,
+	WAIT,
+	WAKE,
+	FD,
+	REQUEUE,
+	CMP_REQUEUE,
+	WAKE_OP,
+	LOCK_PI,
+	UNLOCK_PI,
+	TRYLOCK_PI,
+	WAIT_BITSET,
+	WAKE_BITSET,
+	PRIVATE = 128,
+	REALTIME = 256,
 };
-#define WAITERS		0x80000000u
-#define OWNER_DIED	0x40000000u
+#define WAITERS    0x80000000u
+#define OWNER_DIED 0x40000000u
 
-static long futex(volatile unsigned *p, int op, unsigned val, const struct timespec *ts, volatile unsigned *p2, unsigned v3)
+static long futex(volatile unsigned *p, int op, unsigned val, const struct timespec *ts,
+		  volatile unsigned *p2, unsigned v3)
 {
 	return syscall(SYS_futex, p, op, val, ts, p2, v3);
 }
@@ -33,7 +46,8 @@ static pid_t waiter(volatile unsigned *p, unsigned val, unsigned bits)
 
 		clock_gettime(CLOCK_MONOTONIC, &abs);
 		abs.tv_sec += 8;
-		long r = bits ? futex(p, WAIT_BITSET, val, &abs, NULL, bits) : futex(p, WAIT, val, &long_time, NULL, 0);
+		long r = bits ? futex(p, WAIT_BITSET, val, &abs, NULL, bits)
+			      : futex(p, WAIT, val, &long_time, NULL, 0);
 		_exit(r == 0 ? 0 : errno == ETIMEDOUT ? 1 : errno == EAGAIN ? 2 : 3);
 	}
 	return pid;
@@ -71,7 +85,7 @@ TEST(wait_wake, "FX wait and wake")
 		until_asleep(pid[i]);
 	}
 	CHECK_EQ(futex(p, WAKE, 1, NULL, NULL, 0), 1);
-	CHECK_EQ(result(pid[0]), 0);			/* first come, first served */
+	CHECK_EQ(result(pid[0]), 0); /* first come, first served */
 	CHECK_EQ(futex(p, WAKE, 2, NULL, NULL, 0), 2);
 	CHECK_EQ(futex(p, WAKE, 100, NULL, NULL, 0), 1);
 	CHECK_EQ(futex(p, WAKE, 100, NULL, NULL, 0), 0);
@@ -132,7 +146,7 @@ TEST(requeue, "FX requeue and compare-and-requeue")
 		until_asleep(pid[i]);
 	}
 	CHECK_ERR(futex(p, CMP_REQUEUE, 1, (void *)10, q, 7), EAGAIN);
-	CHECK_EQ(futex(p, CMP_REQUEUE, 1, (void *)2, q, 0), 3);	/* one woken, two moved */
+	CHECK_EQ(futex(p, CMP_REQUEUE, 1, (void *)2, q, 0), 3); /* one woken, two moved */
 	CHECK_EQ(result(pid[0]), 0);
 	CHECK_EQ(futex(q, WAKE, 10, NULL, NULL, 0), 2);
 	CHECK_EQ(result(pid[1]), 0);
@@ -156,7 +170,9 @@ TEST(wake_op, "FX wake-op")
 	b = waiter(q, 5, 0);
 	until_asleep(a);
 	until_asleep(b);
-	/* *q += 3; wake one at p; and at q if the old value was greater than 4. op ADD=1, cmp GT=4 */
+	/*
+	 * *q += 3; wake one at p; and at q if the old value was greater than 4. op ADD=1, cmp GT=4
+	 */
 	CHECK_EQ(futex(p, WAKE_OP, 1, (void *)1, q, 1 << 28 | 4 << 24 | 3 << 12 | 4), 2);
 	CHECK_EQ(*q, 8);
 	CHECK_EQ(result(a), 0);
@@ -174,14 +190,24 @@ TEST(signalled, "FX a signal ends a wait")
 	CHECK_EQ(futex(p, WAKE, 10, NULL, NULL, 0), 0);
 }
 
-/* ---- robust lists ------------------------------------------------------------------------------------------------ */
+/* ---- robust lists ----------------------------------------------------------------------- */
 
-struct robust { struct robust *next; unsigned lock; };
-struct robust_head { struct robust *next; long offset; struct robust *pending; };
+struct robust {
+	struct robust *next;
+	unsigned lock;
+};
+struct robust_head {
+	struct robust *next;
+	long offset;
+	struct robust *pending;
+};
 
 TEST(robust_list, "FX a robust list at exit, at SIGKILL, and a broken one")
 {
-	struct { struct robust_head head; struct robust a, b, c; } *s = map(P, RW, SHANON);
+	struct {
+		struct robust_head head;
+		struct robust a, b, c;
+	} *s = map(P, RW, SHANON);
 	size_t size = 0;
 	void *got = NULL;
 
@@ -206,10 +232,10 @@ TEST(robust_list, "FX a robust list at exit, at SIGKILL, and a broken one")
 			s->b.next = (struct robust *)&s->head;
 			s->head.pending = &s->c;
 			s->a.lock = me | WAITERS;
-			s->b.lock = me + 1;		/* somebody else's */
+			s->b.lock = me + 1; /* somebody else's */
 			s->c.lock = me;
 			if (way == 2)
-				s->a.next = (struct robust *)0x10;	/* a list that leads nowhere */
+				s->a.next = (struct robust *)0x10; /* a list that leads nowhere */
 			syscall(SYS_set_robust_list, &s->head, sizeof(s->head));
 			let(ready);
 			if (way == 1)
@@ -234,7 +260,7 @@ TEST(robust_list, "FX a robust list at exit, at SIGKILL, and a broken one")
 	}
 }
 
-/* ---- priority inheritance -------------------------------------------------------------------------------------------- */
+/* ---- priority inheritance --------------------------------------------------------------- */
 
 static unsigned *pi;
 static volatile int holders, turns;
@@ -247,7 +273,8 @@ static void *pi_user(void *arg)
 	(void)arg;
 	for (long i = 0; go_on(i, 200); i++) {
 		zero = 0;
-		if (!__atomic_compare_exchange_n(pi, &zero, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (!__atomic_compare_exchange_n(pi, &zero, me, false, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED))
 			if (futex(pi, LOCK_PI, 0, NULL, NULL, 0) != 0) {
 				FAIL("LOCK_PI: %s", errno_name(errno));
 				return NULL;
@@ -259,7 +286,8 @@ static void *pi_user(void *arg)
 		__atomic_fetch_add(&total, 1, __ATOMIC_RELAXED);
 		holders--;
 		unsigned mine = me;
-		if (!__atomic_compare_exchange_n(pi, &mine, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		if (!__atomic_compare_exchange_n(pi, &mine, 0, false, __ATOMIC_RELEASE,
+						 __ATOMIC_RELAXED))
 			if (futex(pi, UNLOCK_PI, 0, NULL, NULL, 0) != 0) {
 				FAIL("UNLOCK_PI: %s", errno_name(errno));
 				return NULL;
@@ -284,7 +312,7 @@ TEST(pi_basic, "FX PI locks: owner, dead lock, not the owner, contention", .seco
 	CHECK_EQ(futex(pi, UNLOCK_PI, 0, NULL, NULL, 0), 0);
 	CHECK_EQ(*pi, 0);
 	CHECK_ERR(futex(pi, UNLOCK_PI, 0, NULL, NULL, 0), EPERM);
-	*pi = 0x3ffffff0;			/* nobody has this number */
+	*pi = 0x3ffffff0; /* nobody has this number */
 	CHECK_ERR(futex(pi, LOCK_PI, 0, NULL, NULL, 0), ESRCH);
 	*pi = 0;
 	for (int i = 0; i < 4; i++)
@@ -295,7 +323,7 @@ TEST(pi_basic, "FX PI locks: owner, dead lock, not the owner, contention", .seco
 	CHECK_EQ(*pi, 0);
 }
 
-/* ---- contention ---------------------------------------------------------------------------------------------------------- */
+/* ---- contention ------------------------------------------------------------------------- */
 
 static volatile unsigned lock;
 
@@ -308,7 +336,8 @@ static void *three_state(void *arg)
 	for (i = 0; go_on(i, 1500); i++) {
 		unsigned c = 0;
 
-		if (!__atomic_compare_exchange_n(&lock, &c, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (!__atomic_compare_exchange_n(&lock, &c, 1, false, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED)) {
 			if (c != 2)
 				c = __atomic_exchange_n(&lock, 2, __ATOMIC_ACQUIRE);
 			while (c) {

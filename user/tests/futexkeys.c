@@ -1,12 +1,12 @@
 /*
- * What a futex is known by: the frame and offset where it is shared, the address space and address where it is private;
- * COW, the zero frame and read-only pages. known-bugs: CW-16.
+ * What a futex is known by: the frame and offset where it is shared, the address space and address
+ * where it is private; COW, the zero frame and read-only pages. known-bugs: CW-16.
  */
 #include "harness.h"
 
-#define WAIT		0
-#define WAKE		1
-#define PRIVATE		128
+#define WAIT    0
+#define WAKE    1
+#define PRIVATE 128
 
 static long futex(void *p, int op, unsigned val, long timeout_ms)
 {
@@ -52,7 +52,7 @@ TEST(bad_words, "CW-16 read-only, unaligned, unmapped words")
 	CHECK_ERR(futex(c + 1, WAKE, 1, -1), EINVAL);
 	*p = 0;
 	NEED(mprotect(p, P, PROT_READ) == 0);
-	CHECK_ERR(futex(p, WAIT, 0, 10), EFAULT);		/* private page, shared key: must be writable */
+	CHECK_ERR(futex(p, WAIT, 0, 10), EFAULT); /* private page, shared key: must be writable */
 	CHECK_ERR(futex(p, WAIT | PRIVATE, 0, 10), ETIMEDOUT);
 	CHECK_EQ(futex(p, WAKE | PRIVATE, 1, -1), 0);
 	NEED(mprotect(p, P, PROT_NONE) == 0);
@@ -61,7 +61,7 @@ TEST(bad_words, "CW-16 read-only, unaligned, unmapped words")
 	unmap(p, P);
 	CHECK_ERR(futex(p, WAIT, 0, 10), EFAULT);
 	CHECK_ERR(futex(p, WAKE, 1, -1), EFAULT);
-	CHECK_EQ(futex(p, WAKE | PRIVATE, 1, -1), 0);		/* a private key needs no page */
+	CHECK_EQ(futex(p, WAKE | PRIVATE, 1, -1), 0); /* a private key needs no page */
 }
 
 TEST(across_fork, "CW-16 a private page after fork is another futex")
@@ -95,7 +95,7 @@ TEST(shared_fork, "CW-16 a shared page after fork is the same futex")
 			CHECK_EQ(futex(p + 4, WAIT, 0, 5000), 0);
 			done();
 		}
-		CHECK_EQ(futex(p + 5, WAKE, 10, -1), 0);	/* another word */
+		CHECK_EQ(futex(p + 5, WAKE, 10, -1), 0); /* another word */
 		CHECK_EQ(wake_soon(p + 4, WAKE, 5000), 1);
 		join_child(pid);
 	}
@@ -116,7 +116,7 @@ TEST(two_mappings, "CW-16 one file mapped at different places is the same futex"
 	}
 	int *q = map_fd(2 * P, RW, MAP_SHARED, fd, 0);
 	pass(ready);
-	CHECK_EQ(futex(q + 8, WAKE, 10, -1), 0);		/* the other page */
+	CHECK_EQ(futex(q + 8, WAKE, 10, -1), 0); /* the other page */
 	CHECK_EQ(wake_soon(q + P / 4 + 8, WAKE, 5000), 1);
 	join_child(pid);
 	/* A mapping that is only read will do for a shared key. */
@@ -124,7 +124,13 @@ TEST(two_mappings, "CW-16 one file mapped at different places is the same futex"
 	CHECK_ERR(futex(ro, WAIT, 0, 10), ETIMEDOUT);
 }
 
-static struct { int *p; int op; volatile bool going; long result; int err; } w;
+static struct {
+	int *p;
+	int op;
+	volatile bool going;
+	long result;
+	int err;
+} w;
 
 static void *waiter(void *arg)
 {
@@ -154,7 +160,7 @@ static void wait_then_cow(int op, int wake_op, bool write_in_child)
 		pass(in);
 		done();
 	}
-	w.p[1] = 5;		/* COW: the parent may now have another frame */
+	w.p[1] = 5; /* COW: the parent may now have another frame */
 	CHECK_EQ(wake_soon(w.p, wake_op, 3000), 1);
 	join(t);
 	CHECK_EQ(w.result, 0);

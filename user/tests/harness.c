@@ -1,24 +1,24 @@
 /*
  * Runs the tests of one program: see harness.h.
  *
- * The parent allocates nothing after its warm-up, so that what the ledger shows is the kernel's doing. A test's
- * processes form one process group; when the test's own process has ended the rest of the group is killed, and the
- * ledger is read only when the group is empty.
+ * The parent allocates nothing after its warm-up, so that what the ledger shows is the kernel's
+ * doing. A test's processes form one process group; when the test's own process has ended the rest
+ * of the group is killed, and the ledger is read only when the group is empty.
  */
 #include "harness.h"
 
 #include <sys/prctl.h>
 #include <ucontext.h>
 
-#define SKIPPED		77
-#define DEFAULT_SECONDS	30
-#define TEST_NS		1200000000.0	/* see go_on() */
-#define LEDGER		"/sys/kernel/mm/faultline/ledger"
-#define RACEPOINTS	"/sys/kernel/mm/faultline/racepoints"
-#define FAIL_NTH	"/sys/kernel/mm/faultline/fail_nth"
+#define SKIPPED         77
+#define DEFAULT_SECONDS 30
+#define TEST_NS         1200000000.0 /* see go_on() */
+#define LEDGER          "/sys/kernel/mm/faultline/ledger"
+#define RACEPOINTS      "/sys/kernel/mm/faultline/racepoints"
+#define FAIL_NTH        "/sys/kernel/mm/faultline/fail_nth"
 
-static struct test *tests;		/* in order of line */
-static int skip_fd = -1;		/* where skip() leaves its reason */
+static struct test *tests; /* in order of line */
+static int skip_fd = -1;   /* where skip() leaves its reason */
 static double scale = 1;
 static uint64_t test_begun;
 static volatile sig_atomic_t timed_out;
@@ -37,7 +37,7 @@ void test_register(struct test *t)
 	*at = t;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------- */
 
 static void write_all(int fd, const char *s, size_t n)
 {
@@ -130,11 +130,14 @@ const char *errno_name(int e)
 {
 	static const char *const names[] = {
 #define N(x) [x] = #x
-		N(EPERM), N(ENOENT), N(ESRCH), N(EINTR), N(EIO), N(ENXIO), N(E2BIG), N(ENOEXEC), N(EBADF), N(ECHILD),
-		N(EAGAIN), N(ENOMEM), N(EACCES), N(EFAULT), N(ENOTBLK), N(EBUSY), N(EEXIST), N(EXDEV), N(ENODEV),
-		N(ENOTDIR), N(EISDIR), N(EINVAL), N(ENFILE), N(EMFILE), N(ENOTTY), N(ETXTBSY), N(EFBIG), N(ENOSPC),
-		N(ESPIPE), N(EROFS), N(EMLINK), N(EPIPE), N(EDOM), N(ERANGE), N(EDEADLK), N(ENAMETOOLONG), N(ENOLCK),
-		N(ENOSYS), N(ENOTEMPTY), N(ELOOP), N(EIDRM), N(EOVERFLOW), N(EOPNOTSUPP), N(ETIMEDOUT), N(EOWNERDEAD),
+		N(EPERM),      N(ENOENT),    N(ESRCH),      N(EINTR),  N(EIO),     N(ENXIO),
+		N(E2BIG),      N(ENOEXEC),   N(EBADF),      N(ECHILD), N(EAGAIN),  N(ENOMEM),
+		N(EACCES),     N(EFAULT),    N(ENOTBLK),    N(EBUSY),  N(EEXIST),  N(EXDEV),
+		N(ENODEV),     N(ENOTDIR),   N(EISDIR),     N(EINVAL), N(ENFILE),  N(EMFILE),
+		N(ENOTTY),     N(ETXTBSY),   N(EFBIG),      N(ENOSPC), N(ESPIPE),  N(EROFS),
+		N(EMLINK),     N(EPIPE),     N(EDOM),       N(ERANGE), N(EDEADLK), N(ENAMETOOLONG),
+		N(ENOLCK),     N(ENOSYS),    N(ENOTEMPTY),  N(ELOOP),  N(EIDRM),   N(EOVERFLOW),
+		N(EOPNOTSUPP), N(ETIMEDOUT), N(EOWNERDEAD),
 #undef N
 	};
 	static __thread char other[16];
@@ -147,7 +150,7 @@ const char *errno_name(int e)
 	return other;
 }
 
-/* ---- processes and threads --------------------------------------------------------------------------------- */
+/* ---- processes and threads -------------------------------------------------------------- */
 
 pid_t xfork(void)
 {
@@ -283,7 +286,10 @@ void meet(struct meet *m)
 		return;
 	}
 	for (int spins = 0; __atomic_load_n(&m->round, __ATOMIC_ACQUIRE) == round; spins++) {
-		/* A CPU that spins for long may be what keeps an emulator from running the one it waits for. */
+		/*
+		 * A CPU that spins for long may be what keeps an emulator from running the one it
+		 * waits for.
+		 */
 		if (spins < 500 && ncpus() > 1)
 			pause_cpu();
 		else if (spins < 600)
@@ -295,18 +301,20 @@ void meet(struct meet *m)
 
 bool lead(struct meet *m, bool more)
 {
-	m->over = !more;
+	m->over[(m->round + 1) & 1] = !more;
 	meet(m);
 	return more;
 }
 
 bool follow(struct meet *m)
 {
+	int next = m->round + 1;
+
 	meet(m);
-	return !m->over;
+	return !m->over[next & 1];
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------------------- */
 
 void *map_fd(size_t len, int prot, int flags, int fd, off_t off)
 {
@@ -385,7 +393,8 @@ long raw_madvise(unsigned long addr, unsigned long len, int advice)
 	return syscall(SYS_madvise, addr, len, advice);
 }
 
-long raw_mremap(unsigned long old, unsigned long oldlen, unsigned long len, int flags, unsigned long to)
+long raw_mremap(unsigned long old, unsigned long oldlen, unsigned long len, int flags,
+		unsigned long to)
 {
 	return syscall(SYS_mremap, old, oldlen, len, flags, to);
 }
@@ -395,7 +404,7 @@ unsigned long raw_brk(unsigned long to)
 	return syscall(SYS_brk, to);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------------- */
 
 static void on_fault(int sig, siginfo_t *info, void *uc)
 {
@@ -418,7 +427,8 @@ void catch_faults(void)
 	if (installed)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-		struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
+		struct sigaction sa = { .sa_sigaction = on_fault,
+					.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
 
 		NEED(sigaction(signals[i], &sa, NULL) == 0);
 	}
@@ -447,7 +457,7 @@ void crash(void)
 	*(volatile char *)nowhere = 1;
 }
 
-/* ---- what the kernel says about memory ------------------------------------------------------------------------ */
+/* ---- what the kernel says about memory -------------------------------------------------- */
 
 long slurp(const char *path, char *buf, size_t size)
 {
@@ -503,7 +513,9 @@ static bool area_line(const char *line, struct area *a)
 	int at = 0;
 
 	*a = (struct area){ 0 };
-	if (sscanf(line, "%lx-%lx %4s %lx %*s %*s%n", &a->start, &a->end, a->prot, &a->off, &at) < 4 || !at)
+	if (sscanf(line, "%lx-%lx %4s %lx %*s %*s%n", &a->start, &a->end, a->prot, &a->off, &at) <
+		    4 ||
+	    !at)
 		return false;
 	line += at + strspn(line + at, " ");
 	snprintf(a->name, sizeof(a->name), "%.*s", (int)strcspn(line, "\n"), line);
@@ -520,7 +532,14 @@ static bool each_line(const char *path, bool (*fn)(const char *, void *), void *
 	return false;
 }
 
-struct area_query { unsigned long start, end; const char *name; struct area found; int count; bool inside; long value; };
+struct area_query {
+	unsigned long start, end;
+	const char *name;
+	struct area found;
+	int count;
+	bool inside;
+	long value;
+};
 
 static bool area_holds(const char *line, void *arg)
 {
@@ -542,7 +561,8 @@ static bool area_counts(const char *line, void *arg)
 {
 	struct area_query *q = arg;
 
-	q->count += area_line(line, &q->found) && q->found.start < q->end && q->start < q->found.end;
+	q->count +=
+		area_line(line, &q->found) && q->found.start < q->end && q->start < q->found.end;
 	return false;
 }
 
@@ -606,7 +626,7 @@ long thread_faults(void)
 	return ru.ru_minflt;
 }
 
-/* ---- time, size of runs, the kernel's debugging files ------------------------------------------------------------ */
+/* ---- time, size of runs, the kernel's debugging files ----------------------------------- */
 
 uint64_t now_ns(void)
 {
@@ -635,7 +655,7 @@ bool go_on(long i, long n)
 {
 	if (test_failed || i >= rounds(n))
 		return false;
-	if (i < 2 || (i > 64 && i % 16))	/* reading the clock takes time too */
+	if (i < 2 || (i > 64 && i % 16)) /* reading the clock takes time too */
 		return true;
 	return now_ns() - test_begun < TEST_NS * scale;
 }
@@ -667,8 +687,9 @@ bool rp_arm(const char *name, int ms)
 static void rp_disarm_all(void)
 {
 	static const char *const names[] = {
-		"anon_insert", "cow", "cow_copied", "file_copy", "file_insert", "fork_flush", "fork_table",
-		"gather_flush", "mm_switch", "pt_link", "truncate",
+		"anon_insert", "cow",        "cow_copied", "file_copy",
+		"file_insert", "fork_flush", "fork_table", "gather_flush",
+		"mm_switch",   "pt_link",    "truncate",
 	};
 
 	if (access(RACEPOINTS, F_OK) == 0)
@@ -691,9 +712,12 @@ long fail_alloc_left(void)
 	return slurp(FAIL_NTH, line, sizeof(line)) > 0 ? strtol(line, NULL, 10) : -1;
 }
 
-/* ---- the ledger ---------------------------------------------------------------------------------------------------- */
+/* ---- the ledger ------------------------------------------------------------------------- */
 
-struct ledger { char text[4096]; bool there; };
+struct ledger {
+	char text[4096];
+	bool there;
+};
 
 static struct ledger before, after;
 
@@ -722,10 +746,12 @@ static bool ledger_same(bool say_so)
 	return same;
 }
 
-/* What the last processes of a test left may still be on its way back when they have been reaped. */
+/*
+ * What the last processes of a test left may still be on its way back when they have been reaped.
+ */
 static bool ledger_balanced(void)
 {
-	for (int try = 0; ; try++) {
+	for (int try = 0;; try++) {
 		ledger_read(&after);
 		if (!before.there || ledger_same(try == 5))
 			return true;
@@ -735,7 +761,7 @@ static bool ledger_balanced(void)
 	}
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------------------------- */
 
 static volatile pid_t running;
 
@@ -795,23 +821,28 @@ static int run_one(struct test *t, char *reason, size_t size)
 	setpgid(pid, pid);
 	running = pid;
 	set_alarm(t->seconds ? t->seconds : DEFAULT_SECONDS);
-	/* SIGKILL follows at the alarm; a process that even that does not end must not hang the whole run. */
+	/*
+	 * SIGKILL follows at the alarm; a process that even that does not end must not hang the
+	 * whole run.
+	 */
 	do
 		got = waitpid(pid, &status, timed_out ? WNOHANG : 0);
-	while ((got < 0 && errno == EINTR) || (got == 0 && timed_out++ < 100 && (sleep_ms(20), true)));
+	while ((got < 0 && errno == EINTR) ||
+	       (got == 0 && timed_out++ < 100 && (sleep_ms(20), true)));
 	set_alarm(0);
 	running = 0;
 	bool cleared = clear_group(pid);
 
 	rp_disarm_all();
 	close(fd[1]);
-	fcntl(fd[0], F_SETFL, O_NONBLOCK);	/* what would not die may hold the other end */
+	fcntl(fd[0], F_SETFL, O_NONBLOCK); /* what would not die may hold the other end */
 	ssize_t n = read(fd[0], reason, size - 1);
 	reason[n > 0 ? n : 0] = 0;
 	close(fd[0]);
 
 	if (got != pid) {
-		diag("hang: still running after %d s, and SIGKILL does not end it", t->seconds ? t->seconds : DEFAULT_SECONDS);
+		diag("hang: still running after %d s, and SIGKILL does not end it",
+		     t->seconds ? t->seconds : DEFAULT_SECONDS);
 		return 1;
 	}
 	if (timed_out) {
@@ -872,7 +903,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "--exec"))
 		return exec_main ? exec_main(argc - 2, argv + 2) : argc > 2 ? atoi(argv[2]) : 0;
-	if (getenv("FAULTLINE_ARGC"))		/* executed without arguments, by a test of just that */
+	if (getenv("FAULTLINE_ARGC")) /* executed without arguments, by a test of just that */
 		return argc;
 	if (env)
 		scale = strtod(env, NULL);

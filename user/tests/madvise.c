@@ -1,5 +1,6 @@
 /*
- * madvise, mincore, msync, MAP_POPULATE: what each does to pages that are there and to pages that are not.
+ * madvise, mincore, msync, MAP_POPULATE: what each does to pages that are there and to pages that
+ * are not.
  */
 #include "harness.h"
 
@@ -26,12 +27,12 @@ TEST(dontneed, "MA DONTNEED on anonymous, shared and file pages")
 	CHECK(present(p) && !present(p + P) && !present(p + 2 * P) && present(p + 3 * P));
 	CHECK_EQ(p[0] + p[3 * P], 14);
 	CHECK_EQ(p[P] + p[2 * P], 0);
-	CHECK_EQ(madvise(p, 1, MADV_DONTNEED), 0);		/* length is rounded up */
+	CHECK_EQ(madvise(p, 1, MADV_DONTNEED), 0); /* length is rounded up */
 	CHECK_EQ(p[0] + p[P - 1], 0);
 	char *s = map(2 * P, RW, SHANON);
 	memset(s, 5, 2 * P);
 	CHECK_EQ(madvise(s, 2 * P, MADV_DONTNEED), 0);
-	CHECK_EQ(s[0], 5);				/* only the mapping went */
+	CHECK_EQ(s[0], 5); /* only the mapping went */
 	int fd = tmpfile_fd(P);
 	char *f = map_fd(P, RW, MAP_SHARED, fd, 0);
 	f[0] = 3;
@@ -96,7 +97,7 @@ TEST(populate, "MA POPULATE_READ and POPULATE_WRITE")
 		p[i * P] = 1;
 	CHECK_EQ(thread_faults() - n, 0);
 	CHECK_EQ(madvise(p, 8 * P, MADV_POPULATE_WRITE), 0);
-	CHECK_EQ(p[0], 1);				/* what is there stays */
+	CHECK_EQ(p[0], 1); /* what is there stays */
 	char *r = map(2 * P, PROT_READ, ANON);
 	CHECK_ERR(madvise(r, 2 * P, MADV_POPULATE_WRITE), EINVAL);
 	CHECK_EQ(madvise(r, 2 * P, MADV_POPULATE_READ), 0);
@@ -232,7 +233,7 @@ TEST(remove_test, "MA REMOVE and hole punching give a file's pages back")
 	CHECK_EQ(f[0] + f[2 * P], 16);
 	CHECK_EQ(syscall(SYS_fallocate, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, 2 * P, 2 * P), 0);
 	CHECK_EQ(f[2 * P] + f[3 * P], 0);
-	CHECK_EQ(q[2 * P], 4);				/* a private copy stays */
+	CHECK_EQ(q[2 * P], 4); /* a private copy stays */
 	struct stat st;
 	CHECK_EQ(fstat(fd, &st), 0);
 	CHECK_EQ(st.st_size, 4 * P);
@@ -251,7 +252,8 @@ static void *drops(void *arg)
 	return NULL;
 }
 
-TEST(race, "MA DONTNEED against stores: every page reads zero or what was stored last", .cpus = 2, .seconds = 40)
+TEST(race, "MA DONTNEED against stores: every page reads zero or what was stored last", .cpus = 2,
+     .seconds = 40)
 {
 	area = pages(32, 0);
 	pthread_t t = start(drops, NULL);

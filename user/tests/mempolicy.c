@@ -1,6 +1,7 @@
 /*
- * Memory policy calls: argument checks, what is stored comes back, and frames come from where the policy says (on a
- * machine with more than one node). known-bugs: NU-02, NU-04, NU-05 (NU-01's and NU-07's parts need other machines).
+ * Memory policy calls: argument checks, what is stored comes back, and frames come from where the
+ * policy says (on a machine with more than one node). known-bugs: NU-02, NU-04, NU-05 (NU-01's and
+ * NU-07's parts need other machines).
  */
 #include "harness.h"
 
@@ -8,7 +9,8 @@ enum { DEFAULT, PREFERRED, BIND, INTERLEAVE, LOCAL, PREFERRED_MANY };
 enum { F_NODE = 1, F_ADDR = 2, F_MEMS_ALLOWED = 4 };
 enum { MF_STRICT = 1, MF_MOVE = 2, MF_MOVE_ALL = 4 };
 
-static long mbind(void *p, unsigned long len, int mode, const unsigned long *mask, unsigned long maxnode, unsigned flags)
+static long mbind(void *p, unsigned long len, int mode, const unsigned long *mask,
+		  unsigned long maxnode, unsigned flags)
 {
 	return syscall(SYS_mbind, p, len, mode, mask, maxnode, flags);
 }
@@ -18,7 +20,8 @@ static long set_policy(int mode, const unsigned long *mask, unsigned long maxnod
 	return syscall(SYS_set_mempolicy, mode, mask, maxnode);
 }
 
-static long get_policy(int *mode, unsigned long *mask, unsigned long maxnode, const void *addr, unsigned long flags)
+static long get_policy(int *mode, unsigned long *mask, unsigned long maxnode, const void *addr,
+		       unsigned long flags)
 {
 	return syscall(SYS_get_mempolicy, mode, mask, maxnode, addr, flags);
 }
@@ -70,7 +73,7 @@ TEST(arguments, "NU-05 arguments of mbind")
 	CHECK_ERR(mbind((void *)ZONE, P, BIND, &node0, 64, 0), EFAULT);
 	CHECK_EQ(mbind(p, P, DEFAULT, NULL, 0, 0), 0);
 	CHECK_EQ(mbind(p, P, DEFAULT, &none, 64, 0), 0);
-	CHECK_EQ(mbind(p, P, PREFERRED, &none, 64, 0), 0);		/* empty: local */
+	CHECK_EQ(mbind(p, P, PREFERRED, &none, 64, 0), 0); /* empty: local */
 	CHECK_EQ(mbind(p, P, LOCAL, NULL, 0, 0), 0);
 	unmap(p + P, P);
 	CHECK_ERR(mbind(p, 3 * P, BIND, &node0, 64, 0), EFAULT);
@@ -80,7 +83,8 @@ TEST(arguments, "NU-05 arguments of mbind")
 TEST(process_arguments, "NU-05 arguments of set_mempolicy and get_mempolicy")
 {
 	need_policies();
-	unsigned long nodes = memory_nodes(), first = nodes & -nodes, none = 0, absent = 1UL << 63, mask[16];
+	unsigned long nodes = memory_nodes(), first = nodes & -nodes, none = 0, absent = 1UL << 63,
+		      mask[16];
 	int mode = -1;
 
 	CHECK_ERR(set_policy(BIND, &absent, 65), EINVAL);
@@ -145,7 +149,7 @@ TEST(areas, "NU-05 the policy of a range: split, stored, inherited, gone")
 	join_child(pid);
 }
 
-/* ---- with more than one node ----------------------------------------------------------------------------------- */
+/* ---- with more than one node ------------------------------------------------------------ */
 
 static int need_nodes(int *second)
 {
@@ -221,7 +225,13 @@ TEST(strict, "NU-02 MPOL_MF_STRICT and MPOL_MF_MOVE")
 	}
 }
 
-static struct { unsigned long on[2]; volatile bool stop; volatile unsigned *p; unsigned last; int kind; } w;
+static struct {
+	unsigned long on[2];
+	volatile bool stop;
+	volatile unsigned *p;
+	unsigned last;
+	int kind;
+} w;
 
 static void *flipper(void *arg)
 {
@@ -233,7 +243,8 @@ static void *flipper(void *arg)
 	return NULL;
 }
 
-TEST(rebinding, "NU-04 a policy changes while another thread faults under it", .cpus = 2, .seconds = 40)
+TEST(rebinding, "NU-04 a policy changes while another thread faults under it", .cpus = 2,
+     .seconds = 40)
 {
 	int b, a = need_nodes(&b);
 	char *p = map(64 * P, RW, ANON);
@@ -268,7 +279,8 @@ static void *counting(void *arg)
 	return NULL;
 }
 
-TEST(move_writer, "NU-02 a page moves between nodes under a writer: no store is lost", .cpus = 2, .seconds = 40)
+TEST(move_writer, "NU-02 a page moves between nodes under a writer: no store is lost", .cpus = 2,
+     .seconds = 40)
 {
 	int b, a = need_nodes(&b);
 	unsigned long on[2] = { 1UL << a, 1UL << b };

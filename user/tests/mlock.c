@@ -15,7 +15,8 @@ static bool present(void *p)
 
 TEST(kinds, "LK-01 what may be locked")
 {
-	char *w = map(P, PROT_WRITE, ANON), *r = map(P, PROT_READ, ANON), *none = map(P, PROT_NONE, ANON);
+	char *w = map(P, PROT_WRITE, ANON), *r = map(P, PROT_READ, ANON),
+	     *none = map(P, PROT_NONE, ANON);
 	char *hole = map(3 * P, RW, ANON);
 
 	CHECK_EQ(mlock(w, P), 0);
@@ -162,7 +163,7 @@ TEST(limit, "LK-01 RLIMIT_MEMLOCK, as another user")
 		CHECK_ERR(mlock(p, 8 * P), ENOMEM);
 		CHECK_EQ(mlock(p, 4 * P), 0);
 		CHECK_ERR(mlock(p + 4 * P, P), ENOMEM);
-		CHECK_EQ(mlock(p, 2 * P), 0);		/* already locked: costs nothing */
+		CHECK_EQ(mlock(p, 2 * P), 0); /* already locked: costs nothing */
 		CHECK_ERR(raw_mmap(0, P, RW, ANON | MAP_LOCKED, -1, 0), EAGAIN);
 		done();
 	}

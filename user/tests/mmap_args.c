@@ -1,10 +1,11 @@
 /*
- * The arguments of the mmap family: lengths that overflow or are zero, offsets that overflow, hints and fixed
- * addresses. All calls are raw: libc would round or refuse. known-bugs: VM-01, VM-02, VM-03.
+ * The arguments of the mmap family: lengths that overflow or are zero, offsets that overflow, hints
+ * and fixed addresses. All calls are raw: libc would round or refuse. known-bugs: VM-01, VM-02,
+ * VM-03.
  */
 #include "harness.h"
 
-/* ---- VM-01 -------------------------------------------------------------------------------------------------- */
+/* ---- VM-01 ------------------------------------------------------------------------------ */
 
 TEST(mmap_lengths, "VM-01 mmap lengths and flags")
 {
@@ -73,8 +74,8 @@ TEST(munmap_lengths, "VM-01 munmap")
 	CHECK_ERR(raw_munmap(0xffff888000000000, P), EINVAL);
 	CHECK_RUNS(loads((char *)p));
 	CHECK_EQ(raw_munmap(p + P, 2 * P), 0);
-	CHECK_EQ(raw_munmap(p + P, 2 * P), 0);		/* nothing is there: not an error */
-	CHECK_EQ(raw_munmap(p, 4 * P), 0);		/* only its ends are */
+	CHECK_EQ(raw_munmap(p + P, 2 * P), 0); /* nothing is there: not an error */
+	CHECK_EQ(raw_munmap(p, 4 * P), 0);     /* only its ends are */
 	CHECK_FAULT(loads((char *)p), SIGSEGV, SEGV_MAPERR_, p);
 	CHECK_FAULT(loads((char *)p + 3 * P), SIGSEGV, SEGV_MAPERR_, p + 3 * P);
 }
@@ -126,7 +127,7 @@ TEST(mlock_lengths, "VM-01 mlock and munlock")
 	CHECK_ERR(syscall(SYS_munlock, p, -P), EINVAL);
 	CHECK_EQ(syscall(SYS_mlock, p, 0), 0);
 	CHECK_EQ(syscall(SYS_munlock, p, 0), 0);
-	CHECK_EQ(syscall(SYS_mlock, p + 5, 1), 0);	/* rounded out to the page */
+	CHECK_EQ(syscall(SYS_mlock, p + 5, 1), 0); /* rounded out to the page */
 	CHECK_EQ(syscall(SYS_munlock, p + 5, 1), 0);
 	CHECK_ERR(syscall(SYS_mlock, ZONE, P), ENOMEM);
 }
@@ -161,7 +162,7 @@ TEST(mincore_lengths, "VM-01 mincore and msync")
 	CHECK_ERR(syscall(SYS_msync, ZONE, P, MS_SYNC), ENOMEM);
 }
 
-/* ---- VM-02 -------------------------------------------------------------------------------------------------- */
+/* ---- VM-02 ------------------------------------------------------------------------------ */
 
 TEST(offsets, "VM-02 offsets that overflow")
 {
@@ -201,7 +202,7 @@ TEST(far_offset, "VM-02 a mapping far beyond any file size")
 
 /* Place for the hugetlb half of VM-02. */
 
-/* ---- VM-03 -------------------------------------------------------------------------------------------------- */
+/* ---- VM-03 ------------------------------------------------------------------------------ */
 
 TEST(hints, "VM-03 hints")
 {
@@ -216,7 +217,8 @@ TEST(hints, "VM-03 hints")
 	unsigned long want = ZONE;
 	CHECK_EQ(raw_mmap(want, P, RW, ANON, -1, 0), want);
 	unsigned long got = raw_mmap(want + 16 * P + 5, P, RW, ANON, -1, 0);
-	CHECK_MSG(got == want + 16 * P || got == want + 17 * P, "hint 0x%lx gave 0x%lx", want + 16 * P + 5, got);
+	CHECK_MSG(got == want + 16 * P || got == want + 17 * P, "hint 0x%lx gave 0x%lx",
+		  want + 16 * P + 5, got);
 	/* One where something is already goes elsewhere and harms nothing. */
 	*(char *)want = 77;
 	got = NEED_OK(raw_mmap(want, P, RW, ANON, -1, 0));
@@ -288,7 +290,7 @@ TEST(placing, "VM-03 many mappings at once do not overlap, and freed room is use
 				continue;
 			lens[i] = len;
 			at[i] = map(len + P, RW, ANON);
-			unmap(at[i] + len, P);		/* so that neighbours do not merge */
+			unmap(at[i] + len, P); /* so that neighbours do not merge */
 			for (size_t k = 0; k < len; k += P) {
 				if (at[i][k])
 					FAIL("mapping %d page %zu is not fresh", i, k / P);

@@ -91,13 +91,14 @@ TEST(munmap_hole, "VM-05 munmap over a hole is no error; splits and rests are ex
 		CHECK_EQ(p[i * P], there[i] == '1' ? i + 1 : 0);
 }
 
-/* ---- VM-07 -------------------------------------------------------------------------------------------------- */
+/* ---- VM-07 ------------------------------------------------------------------------------ */
 
 static long max_areas(void)
 {
 	char text[32];
 
-	return slurp("/proc/sys/vm/max_map_count", text, sizeof(text)) > 0 ? strtol(text, NULL, 10) : 65530;
+	return slurp("/proc/sys/vm/max_map_count", text, sizeof(text)) > 0 ? strtol(text, NULL, 10)
+									   : 65530;
 }
 
 /* Uses up all areas that the process may have, in a reservation of their own. */
@@ -106,7 +107,7 @@ static void use_up_areas(void)
 	long n = max_areas();
 	char *r = map((2 * n + 2) * P, PROT_NONE, ANON | MAP_NORESERVE);
 
-	for (long i = 0; ; i++) {
+	for (long i = 0;; i++) {
 		NEED(i < n + 2);
 		if (mprotect(r + (2 * i + 1) * P, P, PROT_READ) < 0) {
 			CHECK_EQ(errno, ENOMEM);
@@ -115,12 +116,15 @@ static void use_up_areas(void)
 	}
 	/* The last split may have left room for one more. */
 	CHECK_OK(madvise(r, P, MADV_NORMAL));
-	for (char *p; (p = mmap(NULL, P, PROT_READ, SHANON, -1, 0)) != MAP_FAILED; )
+	for (char *p; (p = mmap(NULL, P, PROT_READ, SHANON, -1, 0)) != MAP_FAILED;)
 		;
 	CHECK_EQ(errno, ENOMEM);
 }
 
-/* The limit itself is what matters, not its size: where it can be lowered for this kernel alone, it is. */
+/*
+ * The limit itself is what matters, not its size: where it can be lowered for this kernel alone, it
+ * is.
+ */
 static void lower_limit(void)
 {
 	if (on_faultline())
@@ -138,7 +142,8 @@ TEST(area_limit, "VM-07 at the limit of areas", .seconds = 60)
 	lower_limit();
 	pid_t pid = xfork();
 	if (pid == 0) {
-		char *p = map(3 * P, RW, ANON), *target = map(3 * P, RW, ANON | MAP_NORESERVE), *source = map(P, RW, SHANON);
+		char *p = map(3 * P, RW, ANON), *target = map(3 * P, RW, ANON | MAP_NORESERVE),
+		     *source = map(P, RW, SHANON);
 
 		memset(p, 'p', 3 * P);
 		memset(target, 't', 3 * P);
@@ -146,7 +151,8 @@ TEST(area_limit, "VM-07 at the limit of areas", .seconds = 60)
 		use_up_areas();
 		CHECK_ERR(munmap(p + P, P), ENOMEM);
 		CHECK_EQ(p[P], 'p');
-		CHECK_ERR(raw_mremap((unsigned long)source, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)target + P),
+		CHECK_ERR(raw_mremap((unsigned long)source, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+				     (unsigned long)target + P),
 			  ENOMEM);
 		CHECK_EQ(*source, 's');
 		CHECK_EQ(target[P], 't');

@@ -11,9 +11,11 @@ static void check_page(char *p, int prot, const char *what, int i)
 	CHECK_MSG(r == !!prot, "%s page %d prot %d: %sreadable", what, i, prot, r ? "" : "not ");
 	if (!r)
 		CHECK_MSG(hit.sig == SIGSEGV, "%s page %d: signal %d", what, i, hit.sig);
-	CHECK_MSG(w == !!(prot & PROT_WRITE), "%s page %d prot %d: %swritable", what, i, prot, w ? "" : "not ");
+	CHECK_MSG(w == !!(prot & PROT_WRITE), "%s page %d prot %d: %swritable", what, i, prot,
+		  w ? "" : "not ");
 	x = jumps(p);
-	CHECK_MSG(x == !!(prot & PROT_EXEC), "%s page %d prot %d: %sexecutable", what, i, prot, x ? "" : "not ");
+	CHECK_MSG(x == !!(prot & PROT_EXEC), "%s page %d prot %d: %sexecutable", what, i, prot,
+		  x ? "" : "not ");
 }
 
 /* Five pages that each begin with a `ret`. */
@@ -62,7 +64,10 @@ TEST(split_merge, "VM-10 split and merge over five pages")
 TEST(patterns, "VM-10 all patterns of two protections over five pages")
 {
 	static const int pairs[][2] = {
-		{ PROT_NONE, RW }, { PROT_READ, RW }, { PROT_READ | PROT_EXEC, RW }, { PROT_WRITE, PROT_EXEC },
+		{ PROT_NONE, RW },
+		{ PROT_READ, RW },
+		{ PROT_READ | PROT_EXEC, RW },
+		{ PROT_WRITE, PROT_EXEC },
 	};
 
 	for (size_t k = 0; k < ARRAY_SIZE(pairs); k++)
@@ -83,9 +88,14 @@ TEST(patterns, "VM-10 all patterns of two protections over five pages")
 
 TEST(maps_text, "VM-10 /proc/self/maps shows the protections")
 {
-	static const struct { int prot; const char *text; } want[] = {
-		{ PROT_NONE, "---p" }, { PROT_READ, "r--p" }, { PROT_WRITE, "-w-p" }, { RW, "rw-p" },
-		{ PROT_EXEC, "--xp" }, { PROT_READ | PROT_EXEC, "r-xp" }, { RW | PROT_EXEC, "rwxp" },
+	static const struct {
+		int prot;
+		const char *text;
+	} want[] = {
+		{ PROT_NONE, "---p" },      { PROT_READ, "r--p" },
+		{ PROT_WRITE, "-w-p" },     { RW, "rw-p" },
+		{ PROT_EXEC, "--xp" },      { PROT_READ | PROT_EXEC, "r-xp" },
+		{ RW | PROT_EXEC, "rwxp" },
 	};
 	char *p = map(3 * P, RW, ANON);
 	struct area a;
@@ -93,7 +103,8 @@ TEST(maps_text, "VM-10 /proc/self/maps shows the protections")
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		NEED(mprotect(p + P, P, want[i].prot) == 0);
 		NEED(area_of(p + P, &a));
-		CHECK_MSG(!strcmp(a.prot, want[i].text), "maps says %s, expected %s", a.prot, want[i].text);
+		CHECK_MSG(!strcmp(a.prot, want[i].text), "maps says %s, expected %s", a.prot,
+			  want[i].text);
 	}
 	char *s = map(P, PROT_READ, SHANON);
 	NEED(area_of(s, &a));

@@ -1,6 +1,6 @@
 /*
- * mremap: special sizes, ranges that it refuses, moves onto other areas, and that the contents go along.
- * known-bugs: VM-09.
+ * mremap: special sizes, ranges that it refuses, moves onto other areas, and that the contents go
+ * along. known-bugs: VM-09.
  */
 #include "harness.h"
 
@@ -57,7 +57,8 @@ TEST(in_place, "VM-09 grow and shrink in place")
 	CHECK_EQ(p[2 * P], 0);
 	CHECK_EQ(p[5 * P - 1], 0);
 	/* Something in the way: without MAYMOVE it cannot, and changes nothing. */
-	NEED(raw_mmap((unsigned long)p + 6 * P, P, RW, SHANON | MAP_FIXED, -1, 0) == (long)p + 6 * (long)P);
+	NEED(raw_mmap((unsigned long)p + 6 * P, P, RW, SHANON | MAP_FIXED, -1, 0) ==
+	     (long)p + 6 * (long)P);
 	p[6 * P] = 9;
 	CHECK_ERR(raw_mremap((unsigned long)p, 5 * P, 8 * P, 0, 0), ENOMEM);
 	CHECK_EQ(p[0], 6);
@@ -79,7 +80,8 @@ TEST(move, "VM-09 a move takes the pages along")
 	for (int i = 0; i < 64; i += 3)
 		p[i * P] = i + 1;
 	uint64_t frame = PM_PFN(pagemap(p));
-	CHECK_EQ(raw_mremap((unsigned long)p, 64 * P, 64 * P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)room + P),
+	CHECK_EQ(raw_mremap((unsigned long)p, 64 * P, 64 * P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			    (unsigned long)room + P),
 		 (long)room + P);
 	CHECK_EQ(PM_PFN(pagemap(room + P)), frame);
 	for (int i = 0; i < 64; i++) {
@@ -97,7 +99,8 @@ TEST(move_grow_shrink, "VM-09 move with another size, onto areas in use")
 
 	memset(p, 4, 4 * P);
 	memset(room, 9, 16 * P);
-	CHECK_EQ(raw_mremap((unsigned long)p, 4 * P, 6 * P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)room + P),
+	CHECK_EQ(raw_mremap((unsigned long)p, 4 * P, 6 * P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			    (unsigned long)room + P),
 		 (long)room + P);
 	CHECK_EQ(room[0], 9);
 	CHECK_EQ(room[P], 4);
@@ -106,7 +109,8 @@ TEST(move_grow_shrink, "VM-09 move with another size, onto areas in use")
 	CHECK_EQ(room[7 * P - 1], 0);
 	CHECK_EQ(room[7 * P], 9);
 	CHECK_EQ(raw_mremap((unsigned long)room + P, 6 * P, 2 * P, MREMAP_MAYMOVE | MREMAP_FIXED,
-			    (unsigned long)room + 10 * P), (long)room + 10 * P);
+			    (unsigned long)room + 10 * P),
+		 (long)room + 10 * P);
 	CHECK_EQ(room[10 * P], 4);
 	CHECK_EQ(room[12 * P - 1], 4);
 	CHECK_EQ(room[12 * P], 9);
@@ -114,17 +118,22 @@ TEST(move_grow_shrink, "VM-09 move with another size, onto areas in use")
 		CHECK_FAULT(loads(room + i * P), SIGSEGV, SEGV_MAPERR_, room + i * P);
 }
 
-TEST(file_middle, "VM-09 the middle of a file mapping out and back: every page shows its own offset")
+TEST(file_middle,
+     "VM-09 the middle of a file mapping out and back: every page shows its own offset")
 {
 	int fd = tmpfile_fd(3 * P);
 	char *p = map_fd(3 * P, RW, MAP_SHARED, fd, 0), *room = map(P, PROT_NONE, ANON);
 
 	for (int i = 0; i < 3; i++)
 		p[i * P] = i + 1;
-	CHECK_EQ(raw_mremap((unsigned long)p + P, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)room), (long)room);
+	CHECK_EQ(raw_mremap((unsigned long)p + P, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			    (unsigned long)room),
+		 (long)room);
 	CHECK_EQ(room[0], 2);
 	CHECK_EQ(areas_in(p, 3 * P), 2);
-	CHECK_EQ(raw_mremap((unsigned long)room, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)p + P), (long)p + P);
+	CHECK_EQ(raw_mremap((unsigned long)room, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			    (unsigned long)p + P),
+		 (long)p + P);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(p[i * P], i + 1);
 	CHECK_EQ(areas_in(p, 3 * P), 1);
@@ -134,10 +143,12 @@ TEST(file_middle, "VM-09 the middle of a file mapping out and back: every page s
 		CHECK_EQ(p[i * P], i + 1);
 	/* Two swapped pages do not merge. */
 	char *two = map_fd(2 * P, RW, MAP_SHARED, fd, 0), *side = map(P, PROT_NONE, ANON);
-	NEED(raw_mremap((unsigned long)two, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)side) == (long)side);
-	NEED(raw_mremap((unsigned long)two + P, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)two) == (long)two);
-	NEED(raw_mremap((unsigned long)side, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)two + P) ==
-	     (long)two + (long)P);
+	NEED(raw_mremap((unsigned long)two, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			(unsigned long)side) == (long)side);
+	NEED(raw_mremap((unsigned long)two + P, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			(unsigned long)two) == (long)two);
+	NEED(raw_mremap((unsigned long)side, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+			(unsigned long)two + P) == (long)two + (long)P);
 	CHECK_EQ(two[0], 2);
 	CHECK_EQ(two[P], 1);
 	CHECK_EQ(areas_in(two, 2 * P), 2);
@@ -166,9 +177,11 @@ TEST(dontunmap, "VM-09 MREMAP_DONTUNMAP leaves an empty mapping behind")
 	char *p = map(4 * P, RW, ANON);
 
 	memset(p, 8, 4 * P);
-	CHECK_ERR(raw_mremap((unsigned long)p, 4 * P, 5 * P, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0), EINVAL);
+	CHECK_ERR(raw_mremap((unsigned long)p, 4 * P, 5 * P, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0),
+		  EINVAL);
 	CHECK_ERR(raw_mremap((unsigned long)p, 4 * P, 4 * P, MREMAP_DONTUNMAP, 0), EINVAL);
-	char *q = (char *)NEED_OK(raw_mremap((unsigned long)p, 4 * P, 4 * P, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0));
+	char *q = (char *)NEED_OK(
+		raw_mremap((unsigned long)p, 4 * P, 4 * P, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0));
 	CHECK(q != p);
 	CHECK_EQ(q[3 * P], 8);
 	CHECK_EQ(p[3 * P], 0);
@@ -188,15 +201,18 @@ TEST(table_edges, "VM-09 moves between all alignments within a page table")
 				char *a = from + starts[i], *b = to + starts[j];
 				size_t len = lens[k];
 
-				NEED(raw_mmap((unsigned long)a, len, RW, ANON | MAP_FIXED, -1, 0) == (long)a);
+				NEED(raw_mmap((unsigned long)a, len, RW, ANON | MAP_FIXED, -1, 0) ==
+				     (long)a);
 				for (size_t off = 0; off < len; off += 37 * P)
 					a[off] = off / P % 100 + 1;
 				a[len - P] = 101;
-				NEED(raw_mremap((unsigned long)a, len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
+				NEED(raw_mremap((unsigned long)a, len, len,
+						MREMAP_MAYMOVE | MREMAP_FIXED,
 						(unsigned long)b) == (long)b);
 				for (size_t off = 0; off < len - P; off += 37 * P)
 					if (b[off] != (char)(off / P % 100 + 1))
-						FAIL("%zu/%zu/%zu: page %zu holds %d", i, j, k, off / P, b[off]);
+						FAIL("%zu/%zu/%zu: page %zu holds %d", i, j, k,
+						     off / P, b[off]);
 				CHECK_EQ(b[len - P], 101);
 				CHECK_FAULT(loads(a), SIGSEGV, SEGV_MAPERR_, a);
 				CHECK_FAULT(loads(a + len - P), SIGSEGV, SEGV_MAPERR_, a + len - P);

@@ -1,15 +1,16 @@
 /*
- * Running out: single allocations that fail in a fault and in the kernel's own access, a machine filled to the brim,
- * frames that sit on another CPU's list. known-bugs: OM-01, QL-05.
+ * Running out: single allocations that fail in a fault and in the kernel's own access, a machine
+ * filled to the brim, frames that sit on another CPU's list. known-bugs: OM-01, QL-05.
  *
- * A user fault without memory ends the process by SIGKILL, as on Linux; a copy gives EFAULT or ENOMEM. Either way the
- * ledger is exact afterwards. Filling the machine is for a machine of one's own: only in the guest, or with OWN_MACHINE=1.
+ * A user fault without memory ends the process by SIGKILL, as on Linux; a copy gives EFAULT or
+ * ENOMEM. Either way the ledger is exact afterwards. Filling the machine is for a machine of one's
+ * own: only in the guest, or with OWN_MACHINE=1.
  */
 #include "harness.h"
 
 #include <poll.h>
 
-#define SMALL_MACHINE	(1500 * MB)
+#define SMALL_MACHINE (1500 * MB)
 
 static void need_injection(void)
 {
@@ -80,7 +81,8 @@ static bool user_fault(long nth, int prot, int flags, bool writes)
 		done();
 	}
 	int status = wait_raw(pid);
-	CHECK_MSG(status == 0 || (WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGBUS)),
+	CHECK_MSG(status == 0 || (WIFSIGNALED(status) &&
+				  (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGBUS)),
 		  "allocation %ld: wait status 0x%x", nth, status);
 	bool was = *fired;
 
@@ -95,7 +97,8 @@ TEST(each_write, "OM-01 every allocation of a write fault fails in turn")
 
 	while (n < 20 && user_fault(n, RW, ANON, true))
 		n++;
-	CHECK_MSG(n >= 4, "only %d allocations in a fault that needs three tables and a frame", n - 1);
+	CHECK_MSG(n >= 4, "only %d allocations in a fault that needs three tables and a frame",
+		  n - 1);
 	n = 1;
 	while (n < 20 && user_fault(n, RW, SHANON, true))
 		n++;
@@ -129,7 +132,8 @@ TEST(each_copy, "OM-01 every allocation of a kernel copy's fault fails in turn")
 		if (n == 3) {
 			CHECK(!memcmp((char *)ZONE, "abc", 3));
 		} else {
-			CHECK_MSG(n == -1 && (e == EFAULT || e == ENOMEM), "read gave %ld %s", n, errno_name(e));
+			CHECK_MSG(n == -1 && (e == EFAULT || e == ENOMEM), "read gave %ld %s", n,
+				  errno_name(e));
 			char buf[3];
 			if (poll_in(fd[0]))
 				(void)!read(fd[0], buf, 3);
@@ -158,7 +162,8 @@ TEST(each_cow, "OM-01 every allocation of a COW fault fails in turn; the old byt
 			done();
 		}
 		int status = wait_raw(pid);
-		CHECK_MSG(status == 0 || WIFSIGNALED(status), "allocation %ld: wait status 0x%x", nth, status);
+		CHECK_MSG(status == 0 || WIFSIGNALED(status), "allocation %ld: wait status 0x%x",
+			  nth, status);
 		CHECK_EQ(p[0], 'o');
 	}
 }
@@ -178,9 +183,15 @@ TEST(each_call, "OM-01 every allocation of the memory calls fails in turn")
 			case 0: r = raw_mmap(ZONE + GB, 4 * P, RW, ANON | MAP_FIXED, -1, 0); break;
 			case 1: r = raw_munmap(ZONE + 4 * P, P); break;
 			case 2: r = raw_mprotect(ZONE + 4 * P, P, PROT_READ); break;
-			case 3: r = raw_mremap(ZONE, 16 * P, 16 * P, MREMAP_MAYMOVE | MREMAP_FIXED, ZONE + 2 * GB); break;
+			case 3:
+				r = raw_mremap(ZONE, 16 * P, 16 * P, MREMAP_MAYMOVE | MREMAP_FIXED,
+					       ZONE + 2 * GB);
+				break;
 			case 4: r = raw_madvise(ZONE, 64 * P, MADV_POPULATE_WRITE); break;
-			case 5: r = raw_mmap(ZONE + 3 * GB, 16 * P, RW, ANON | MAP_POPULATE | MAP_FIXED, -1, 0); break;
+			case 5:
+				r = raw_mmap(ZONE + 3 * GB, 16 * P, RW,
+					     ANON | MAP_POPULATE | MAP_FIXED, -1, 0);
+				break;
 			case 6: r = tmpfile_of_pages(4); break;
 			case 7: r = pipe_and_close(); break;
 			}
@@ -188,18 +199,20 @@ TEST(each_call, "OM-01 every allocation of the memory calls fails in turn")
 			bool fired = fail_alloc_left() == 0;
 			fail_alloc(0);
 			if (r == -1)
-				CHECK_MSG(e == ENOMEM || e == ENOSPC || e == EFAULT || e == EAGAIN || e == ENFILE,
+				CHECK_MSG(e == ENOMEM || e == ENOSPC || e == EFAULT ||
+						  e == EAGAIN || e == ENFILE,
 					  "call %d allocation %ld: %s", call, nth, errno_name(e));
 			/* Moved or not, the bytes are somewhere and whole. */
 			char *now = call == 3 && r != -1 ? (char *)(ZONE + 2 * GB) : p;
-			CHECK_MSG(now[0] == 'x' && now[9 * P] == 'x', "call %d allocation %ld lost bytes", call, nth);
+			CHECK_MSG(now[0] == 'x' && now[9 * P] == 'x',
+				  "call %d allocation %ld lost bytes", call, nth);
 			raw_munmap(ZONE, 4 * GB);
 			if (!fired)
 				break;
 		}
 }
 
-/* ---- filling the machine -------------------------------------------------------------------------------------- */
+/* ---- filling the machine ---------------------------------------------------------------- */
 
 static long free_kb(void)
 {
@@ -235,7 +248,8 @@ TEST(fill, "OM-01 a process takes all memory: it is killed, the others live", .s
 		}
 		int status = wait_raw(pid);
 		CHECK_MSG((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
-			  (WIFEXITED(status) && WEXITSTATUS(status) == 3), "wait status 0x%x", status);
+				  (WIFEXITED(status) && WEXITSTATUS(status) == 3),
+			  "wait status 0x%x", status);
 		for (int i = 0; i < 64; i++)
 			CHECK_EQ(mine[i * P], i);
 	}
@@ -246,9 +260,13 @@ TEST(fill_tables, "OM-01 page tables alone take all memory", .seconds = 60)
 	need_small_machine();
 	pid_t pid = xfork();
 	if (pid == 0) {
-		/* A page of table for every page touched: reads, so that the frame is the zero frame. */
-		for (unsigned long at = ZONE; ; at += GB) {
-			if (raw_mmap(at, GB, PROT_READ, ANON | MAP_NORESERVE | MAP_FIXED, -1, 0) == -1)
+		/*
+		 * A page of table for every page touched: reads, so that the frame is the zero
+		 * frame.
+		 */
+		for (unsigned long at = ZONE;; at += GB) {
+			if (raw_mmap(at, GB, PROT_READ, ANON | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+			    -1)
 				_exit(3);
 			for (unsigned long a = at; a < at + GB; a += HUGE)
 				(void)*(volatile char *)a;
@@ -256,10 +274,13 @@ TEST(fill_tables, "OM-01 page tables alone take all memory", .seconds = 60)
 	}
 	int status = wait_raw(pid);
 	CHECK_MSG((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
-		  (WIFEXITED(status) && WEXITSTATUS(status) == 3), "wait status 0x%x", status);
+			  (WIFEXITED(status) && WEXITSTATUS(status) == 3),
+		  "wait status 0x%x", status);
 }
 
-TEST(fill_file, "OM-01 a file takes all memory: ENOSPC, ENOMEM or a kill, and removing it gives all back", .seconds = 60)
+TEST(fill_file,
+     "OM-01 a file takes all memory: ENOSPC, ENOMEM or a kill, and removing it gives all back",
+     .seconds = 60)
 {
 	need_small_machine();
 	pid_t pid = xfork();
@@ -274,12 +295,14 @@ TEST(fill_file, "OM-01 a file takes all memory: ENOSPC, ENOMEM or a kill, and re
 
 			if (n > 0)
 				continue;
-			CHECK_MSG(errno == ENOSPC || errno == ENOMEM || errno == EFAULT, "write: %s", errno_name(errno));
+			CHECK_MSG(errno == ENOSPC || errno == ENOMEM || errno == EFAULT,
+				  "write: %s", errno_name(errno));
 			done();
 		}
 	}
 	int status = wait_raw(pid);
-	CHECK_MSG(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL), "wait status 0x%x", status);
+	CHECK_MSG(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL),
+		  "wait status 0x%x", status);
 }
 
 TEST(largest, "OM-01 the largest process is the one that goes", .seconds = 60)
@@ -312,7 +335,7 @@ TEST(largest, "OM-01 the largest process is the one that goes", .seconds = 60)
 	CHECK_KILLED(big, SIGKILL);
 }
 
-/* ---- QL-05 -------------------------------------------------------------------------------------------------------- */
+/* ---- QL-05 ------------------------------------------------------------------------------ */
 
 static volatile bool stop;
 

@@ -1,6 +1,6 @@
 /*
- * Frames that something else than a page table holds: a pipe that was given a page, a reader in another process.
- * Whoever holds the frame keeps seeing what it was given. known-bugs: CW-10.
+ * Frames that something else than a page table holds: a pipe that was given a page, a reader in
+ * another process. Whoever holds the frame keeps seeing what it was given. known-bugs: CW-10.
  */
 #include "harness.h"
 
@@ -66,8 +66,14 @@ static void child_pins(bool child_exits)
 	CHECK_EQ(p[100], 2);
 }
 
-TEST(live_child, "CW-10 a page in a pipe, its giver alive, the parent writes")	{ child_pins(false); }
-TEST(dead_child, "CW-10 a page in a pipe, its giver dead, the parent writes")	{ child_pins(true); }
+TEST(live_child, "CW-10 a page in a pipe, its giver alive, the parent writes")
+{
+	child_pins(false);
+}
+TEST(dead_child, "CW-10 a page in a pipe, its giver dead, the parent writes")
+{
+	child_pins(true);
+}
 
 TEST(parent_pins, "CW-10 a page in a pipe, given by the parent, the child writes")
 {

@@ -50,7 +50,7 @@ TEST(nonblock, "PI EAGAIN, capacity, zero bytes")
 	while (write(fd[1], page, P) == (ssize_t)P)
 		n++;
 	CHECK_EQ(errno, EAGAIN);
-	CHECK_EQ(n, 16);			/* 64 KiB */
+	CHECK_EQ(n, 16); /* 64 KiB */
 	CHECK_ERR(write(fd[1], "x", 1), EAGAIN);
 	int pending = 0;
 	CHECK_EQ(ioctl(fd[0], FIONREAD, &pending), 0);
@@ -73,7 +73,8 @@ TEST(partial_write, "PI a large write to a pipe that does not block is cut")
 	CHECK_EQ(write(fd[1], big, sizeof(big)), 65536);
 }
 
-TEST(blocking, "PI a blocked writer goes on when there is room, a blocked reader when there is data")
+TEST(blocking,
+     "PI a blocked writer goes on when there is room, a blocked reader when there is data")
 {
 	int fd[2];
 	static char big[300000], got[300000];
@@ -156,7 +157,8 @@ TEST(vectors, "PI readv and writev")
 {
 	int fd[2];
 	char a[4] = "", b[8] = "", c[16] = "";
-	struct iovec out[3] = { { "abc", 3 }, { NULL, 0 }, { "defghij", 7 } }, in[3] = { { a, 3 }, { b, 4 }, { c, 10 } };
+	struct iovec out[3] = { { "abc", 3 }, { NULL, 0 }, { "defghij", 7 } },
+		     in[3] = { { a, 3 }, { b, 4 }, { c, 10 } };
 
 	NEED(pipe(fd) == 0);
 	CHECK_EQ(writev(fd[1], out, 3), 10);

@@ -1,5 +1,6 @@
 /*
- * Private file mappings: changed pages are the process's own, unchanged ones the file's. known-bugs: CW-13.
+ * Private file mappings: changed pages are the process's own, unchanged ones the file's.
+ * known-bugs: CW-13.
  */
 #include "harness.h"
 
@@ -160,5 +161,6 @@ TEST(smaps_counts, "CW-13 smaps tells changed pages from the file's")
 	CHECK_EQ(smaps_kb(p, "Size"), 32);
 	CHECK_EQ(smaps_kb(p, "Anonymous"), 8);
 	long rss = smaps_kb(p, "Rss");
-	CHECK_MSG(rss >= 24 && rss <= 32, "Rss %ld kB", rss);	/* fault-around may have mapped more */
+	CHECK_MSG(rss >= 24 && rss <= 32, "Rss %ld kB",
+		  rss); /* fault-around may have mapped more */
 }

@@ -36,18 +36,20 @@ TEST(statuses, "PR exit codes and signals in the wait status")
 		CHECK(WIFEXITED(status));
 		CHECK_EQ(WEXITSTATUS(status), code);
 	}
-	const int kills[] = { SIGKILL, SIGTERM, SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGUSR1, SIGABRT, SIGRTMIN };
+	const int kills[] = { SIGKILL, SIGTERM, SIGHUP,  SIGINT,  SIGPIPE,
+			      SIGALRM, SIGUSR1, SIGABRT, SIGRTMIN };
 	for (size_t i = 0; i < ARRAY_SIZE(kills); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
-			signal(SIGALRM, SIG_DFL);	/* the harness's own */
+			signal(SIGALRM, SIG_DFL); /* the harness's own */
 			raise(kills[i]);
 			for (;;)
 				pause();
 		}
 		status = wait_raw(pid);
-		CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == kills[i], "signal %d: status 0x%x", kills[i], status);
+		CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == kills[i],
+			  "signal %d: status 0x%x", kills[i], status);
 	}
 }
 
@@ -88,12 +90,12 @@ TEST(stop_continue, "PR stopped and continued children")
 	CHECK_EQ(kill(pid, SIGSTOP), 0);
 	CHECK_EQ(waitpid(pid, &status, WUNTRACED), pid);
 	CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
-	CHECK_EQ(waitpid(pid, &status, WNOHANG | WUNTRACED), 0);	/* told once */
+	CHECK_EQ(waitpid(pid, &status, WNOHANG | WUNTRACED), 0); /* told once */
 	CHECK_EQ(kill(pid, SIGCONT), 0);
 	CHECK_EQ(waitpid(pid, &status, WCONTINUED), pid);
 	CHECK(WIFCONTINUED(status));
 	CHECK_EQ(kill(pid, SIGSTOP), 0);
-	CHECK_EQ(kill(pid, SIGKILL), 0);		/* ends it, stopped or not */
+	CHECK_EQ(kill(pid, SIGKILL), 0); /* ends it, stopped or not */
 	CHECK_KILLED(pid, SIGKILL);
 }
 
@@ -168,11 +170,11 @@ TEST(inherit, "PR what a child has from its parent")
 		CHECK_EQ(getpgrp(), getpgid(parent));
 		CHECK_EQ(umask(0), 027);
 		CHECK(getcwd(cwd, sizeof(cwd)) && !strcmp(cwd, dir));
-		CHECK_EQ(read(fd, &c, 1), 1);		/* one file offset for both */
+		CHECK_EQ(read(fd, &c, 1), 1); /* one file offset for both */
 		CHECK_EQ(c, '4');
 		struct itimerval it;
 		CHECK_EQ(getitimer(ITIMER_REAL, &it), 0);
-		CHECK_EQ(it.it_value.tv_sec, 0);	/* timers are not inherited */
+		CHECK_EQ(it.it_value.tv_sec, 0); /* timers are not inherited */
 		close(fd);
 		done();
 	}
@@ -211,7 +213,7 @@ TEST(sigchld, "PR SIGCHLD: ignored children leave no zombies")
 {
 	signal(SIGCHLD, SIG_IGN);
 	pid_t pid = exits_with(0);
-	CHECK_ERR(waitpid(pid, NULL, 0), ECHILD);	/* waits until it is gone */
+	CHECK_ERR(waitpid(pid, NULL, 0), ECHILD); /* waits until it is gone */
 	for (int i = 0; i < 10; i++)
 		exits_with(0);
 	CHECK_ERR(waitpid(-1, NULL, 0), ECHILD);
@@ -270,7 +272,7 @@ TEST(limits, "PR resource limits")
 		int fd[2];
 		CHECK_ERR(pipe(fd), EMFILE);
 		rl.rlim_cur = 40;
-		CHECK_ERR(setrlimit(RLIMIT_NOFILE, &rl), EINVAL);	/* soft over hard */
+		CHECK_ERR(setrlimit(RLIMIT_NOFILE, &rl), EINVAL); /* soft over hard */
 		done();
 	}
 	join_child(pid);
@@ -322,7 +324,8 @@ TEST(storm, "PR fork, exec and exit, many at a time", .seconds = 60)
 		for (int k = N - 1; k >= 0; k--) {
 			int status = wait_raw(pid[k]);
 
-			CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == k, "child %d: status 0x%x", k, status);
+			CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == k,
+				  "child %d: status 0x%x", k, status);
 		}
 	}
 }
@@ -330,8 +333,14 @@ TEST(storm, "PR fork, exec and exit, many at a time", .seconds = 60)
 TEST(uts, "PR uname, sysinfo, ids")
 {
 	char buf[6][65];
-	struct { long uptime; unsigned long loads[3], total, free, shared, buffer, total_swap, free_swap;
-		 unsigned short procs, pad; unsigned long total_high, free_high; unsigned unit; char rest[64]; } si;
+	struct {
+		long uptime;
+		unsigned long loads[3], total, free, shared, buffer, total_swap, free_swap;
+		unsigned short procs, pad;
+		unsigned long total_high, free_high;
+		unsigned unit;
+		char rest[64];
+	} si;
 
 	CHECK_EQ(syscall(SYS_uname, buf), 0);
 	for (int i = 0; i < 5; i++)

@@ -35,9 +35,11 @@ static void check_kb_lines(const char *path)
 TEST(meminfo, "PF /proc/meminfo")
 {
 	static const char *const names[] = {
-		"MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree", "AnonPages", "Mapped",
-		"Shmem", "PageTables", "Slab", "HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "HugePages_Surp",
-		"Hugepagesize", "AnonHugePages",
+		"MemTotal",        "MemFree",        "MemAvailable",   "Buffers",
+		"Cached",          "SwapTotal",      "SwapFree",       "AnonPages",
+		"Mapped",          "Shmem",          "PageTables",     "Slab",
+		"HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "HugePages_Surp",
+		"Hugepagesize",    "AnonHugePages",
 	};
 	const char *path = "/proc/meminfo";
 
@@ -53,8 +55,10 @@ TEST(meminfo, "PF /proc/meminfo")
 	long before = field(path, "MemFree"), anon = field(path, "AnonPages");
 	char *p = map(32 * MB, RW, ANON | MAP_POPULATE);
 	long taken = before - field(path, "MemFree");
-	if (on_faultline()) {		/* elsewhere others take and give at the same time, and counts are late */
-		CHECK_MSG(taken >= 32 * 1024 && taken < 33 * 1024, "32 MB cost %ld kB of MemFree", taken);
+	if (on_faultline()) { /* elsewhere others take and give at the same time, and counts are
+				 late */
+		CHECK_MSG(taken >= 32 * 1024 && taken < 33 * 1024, "32 MB cost %ld kB of MemFree",
+			  taken);
 		CHECK_MSG(field(path, "AnonPages") - anon == 32 * 1024, "AnonPages grew by %ld kB",
 			  field(path, "AnonPages") - anon);
 	}
@@ -63,8 +67,10 @@ TEST(meminfo, "PF /proc/meminfo")
 
 TEST(vmstat, "PF /proc/vmstat")
 {
-	static const char *const names[] = { "nr_free_pages", "pgfault", "pgalloc_normal", "pgfree", "nr_anon_pages",
-					     "nr_page_table_pages", "numa_hit" };
+	static const char *const names[] = { "nr_free_pages",  "pgfault",
+					     "pgalloc_normal", "pgfree",
+					     "nr_anon_pages",  "nr_page_table_pages",
+					     "numa_hit" };
 	const char *path = "/proc/vmstat";
 
 	for (const char *line = read_file(path); *line; line = strchr(line, '\n') + 1) {
@@ -89,7 +95,8 @@ TEST(buddyinfo, "PF /proc/buddyinfo and /proc/zoneinfo")
 	long pages = 0;
 	int lines = 0;
 
-	for (const char *line = read_file("/proc/buddyinfo"); *line; line = strchr(line, '\n') + 1) {
+	for (const char *line = read_file("/proc/buddyinfo"); *line;
+	     line = strchr(line, '\n') + 1) {
 		int node, at = 0;
 		char zone[16];
 
@@ -99,7 +106,8 @@ TEST(buddyinfo, "PF /proc/buddyinfo and /proc/zoneinfo")
 			int used = 0;
 
 			if (sscanf(line + at, "%ld%n", &n, &used) != 1) {
-				FAIL("only %d orders in '%.*s'", order, (int)strcspn(line, "\n"), line);
+				FAIL("only %d orders in '%.*s'", order, (int)strcspn(line, "\n"),
+				     line);
 				break;
 			}
 			at += used;
@@ -110,7 +118,7 @@ TEST(buddyinfo, "PF /proc/buddyinfo and /proc/zoneinfo")
 	CHECK(lines >= 1);
 	CHECK(pages * 4 <= field("/proc/meminfo", "MemTotal"));
 	CHECK(pages > 0);
-	if (on_faultline())		/* frames may also be where buddyinfo does not look */
+	if (on_faultline()) /* frames may also be where buddyinfo does not look */
 		CHECK(pages * 4 > field("/proc/meminfo", "MemFree") / 2);
 	CHECK(strstr(read_file("/proc/zoneinfo"), "Node 0, zone") != NULL);
 	CHECK(strstr(text, "pages free") != NULL);
@@ -122,7 +130,8 @@ TEST(cpuinfo, "PF /proc/cpuinfo and /proc/stat agree about the CPUs")
 
 	for (const char *p = read_file("/proc/cpuinfo"); (p = strstr(p, "processor\t: ")); p++)
 		processors++;
-	CHECK(strstr(text, "vendor_id\t: ") && strstr(text, "flags\t\t: ") && strstr(text, "model name\t: "));
+	CHECK(strstr(text, "vendor_id\t: ") && strstr(text, "flags\t\t: ") &&
+	      strstr(text, "model name\t: "));
 	CHECK(strstr(text, " sse2") != NULL);
 	const char *line = read_file("/proc/stat");
 	CHECK(!strncmp(line, "cpu  ", 5));
@@ -130,8 +139,9 @@ TEST(cpuinfo, "PF /proc/cpuinfo and /proc/stat agree about the CPUs")
 		int n;
 		unsigned long v[10];
 
-		if (sscanf(line, "cpu%d %lu %lu %lu %lu %lu %lu %lu %lu", &n, v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6,
-			   v + 7) == 9 && line[3] != ' ')
+		if (sscanf(line, "cpu%d %lu %lu %lu %lu %lu %lu %lu %lu", &n, v, v + 1, v + 2,
+			   v + 3, v + 4, v + 5, v + 6, v + 7) == 9 &&
+		    line[3] != ' ')
 			cpus++;
 	}
 	CHECK(strstr(text, "\nctxt ") && strstr(text, "\nbtime ") && strstr(text, "\nprocesses "));
@@ -147,7 +157,9 @@ TEST(small_files, "PF uptime, loadavg, version, filesystems, mounts, cmdline")
 
 	CHECK_EQ(sscanf(read_file("/proc/uptime"), "%lf %lf", &up, &idle), 2);
 	CHECK(up > 0);
-	CHECK_EQ(sscanf(read_file("/proc/loadavg"), "%lf %lf %lf %d/%d %d", &l1, &l5, &l15, &running, &all, &last), 6);
+	CHECK_EQ(sscanf(read_file("/proc/loadavg"), "%lf %lf %lf %d/%d %d", &l1, &l5, &l15,
+			&running, &all, &last),
+		 6);
 	CHECK(running >= 1 && all >= running);
 	CHECK(strlen(read_file("/proc/version")) > 5);
 	CHECK(strstr(read_file("/proc/filesystems"), "nodev\ttmpfs\n") != NULL);
@@ -170,18 +182,21 @@ TEST(maps, "PF /proc/self/maps: every line, in order, and what it says of a mapp
 	struct area a;
 
 	NEED(raw_brk(raw_brk(0) + 2 * P) != 0);
-	for (const char *line = read_file("/proc/self/maps"); *line; line = strchr(line, '\n') + 1) {
+	for (const char *line = read_file("/proc/self/maps"); *line;
+	     line = strchr(line, '\n') + 1) {
 		unsigned long start, end, off, inode;
 		char prot[8];
 		unsigned major, minor;
 		int at = 0;
 
-		if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu%n", &start, &end, prot, &off, &major, &minor, &inode, &at) != 7) {
+		if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu%n", &start, &end, prot, &off, &major,
+			   &minor, &inode, &at) != 7) {
 			FAIL("'%.*s'", (int)strcspn(line, "\n"), line);
 			break;
 		}
 		CHECK(start >= last && end > start && start % P == 0 && end % P == 0);
-		CHECK(strlen(prot) == 4 && (prot[0] == 'r' || prot[0] == '-') && (prot[3] == 'p' || prot[3] == 's'));
+		CHECK(strlen(prot) == 4 && (prot[0] == 'r' || prot[0] == '-') &&
+		      (prot[3] == 'p' || prot[3] == 's'));
 		if (inode)
 			CHECK(strncmp(line + at, "  ", 1) == 0);
 		last = end;
@@ -191,7 +206,8 @@ TEST(maps, "PF /proc/self/maps: every line, in order, and what it says of a mapp
 	CHECK_EQ(heap, 1);
 	CHECK_EQ(stack, 1);
 	NEED(area_of(p + P, &a));
-	CHECK(a.start <= (unsigned long)p && a.end >= (unsigned long)p + 3 * P && !strcmp(a.prot, "r--p") && !a.name[0]);
+	CHECK(a.start <= (unsigned long)p && a.end >= (unsigned long)p + 3 * P &&
+	      !strcmp(a.prot, "r--p") && !a.name[0]);
 	NEED(area_of(f, &a));
 	CHECK_EQ(a.off, 3 * P);
 	CHECK(!strcmp(a.prot, "rw-s") && a.name[0]);
@@ -208,7 +224,7 @@ TEST(long_maps, "PF /proc/self/maps with thousands of lines is whole, read in sm
 		NEED(mprotect(p + 2 * i * P, P, PROT_READ) == 0);
 	CHECK_EQ(areas_in(p, 2 * n * P), 2 * n);
 	fd = NEED_OK(open("/proc/self/maps", O_RDONLY));
-	for (ssize_t r; (r = read(fd, piece, sizeof(piece))) > 0; )
+	for (ssize_t r; (r = read(fd, piece, sizeof(piece))) > 0;)
 		for (ssize_t i = 0; i < r; i++)
 			count += piece[i] == '\n';
 	CHECK(count >= 2 * n && count < 2 * n + 100);
@@ -257,8 +273,9 @@ TEST(smaps, "PF /proc/self/smaps and smaps_rollup")
 TEST(status, "PF /proc/self/status")
 {
 	const char *path = "/proc/self/status";
-	static const char *const names[] = { "VmPeak", "VmSize", "VmLck", "VmHWM", "VmRSS", "VmData", "VmStk", "VmExe",
-					     "VmLib", "VmPTE", "Threads" };
+	static const char *const names[] = { "VmPeak", "VmSize", "VmLck",  "VmHWM",
+					     "VmRSS",  "VmData", "VmStk",  "VmExe",
+					     "VmLib",  "VmPTE",  "Threads" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK_MSG(field(path, names[i]) >= 0, "no %s", names[i]);
@@ -301,11 +318,14 @@ TEST(stat_file, "PF /proc/self/stat and statm")
 	}
 	CHECK_EQ(n - 1, 52);
 	/* Elsewhere this count is kept per CPU and may be too low. */
-	CHECK_MSG(field_[23] > 100000 && (field_[24] > 10 || !on_faultline()), "size %lu, resident %lu", field_[23], field_[24]);
+	CHECK_MSG(field_[23] > 100000 && (field_[24] > 10 || !on_faultline()),
+		  "size %lu, resident %lu", field_[23], field_[24]);
 	CHECK_EQ(field_[20], 1);
 	CHECK(field_[39] < 4096);
 	unsigned long size, rss, shared, code, lib, data;
-	CHECK_EQ(sscanf(read_file("/proc/self/statm"), "%lu %lu %lu %lu %lu %lu", &size, &rss, &shared, &code, &lib, &data), 6);
+	CHECK_EQ(sscanf(read_file("/proc/self/statm"), "%lu %lu %lu %lu %lu %lu", &size, &rss,
+			&shared, &code, &lib, &data),
+		 6);
 	CHECK_EQ(size, field_[23] / P);
 	CHECK(rss > 10 && rss < size);
 }
@@ -320,17 +340,18 @@ TEST(pagemap_file, "PF /proc/self/pagemap, and kpagecount and kpageflags by it")
 	CHECK_EQ(pread(fd, entry, 32, (uintptr_t)p / P * 8), 32);
 	CHECK(!(entry[0] & PM_PRESENT) && (entry[1] & PM_PRESENT) && !(entry[2] & PM_PRESENT));
 	CHECK_EQ(entry[0], 0);
-	CHECK(PM_PFN(entry[1]) != 0);		/* root may see it */
-	CHECK(entry[1] >> 56 & 1);		/* mapped here alone */
-	CHECK(!(entry[1] >> 61 & 1));		/* no file */
+	CHECK(PM_PFN(entry[1]) != 0); /* root may see it */
+	CHECK(entry[1] >> 56 & 1);    /* mapped here alone */
+	CHECK(!(entry[1] >> 61 & 1)); /* no file */
 	CHECK_ERR(pread(fd, entry, 7, 0), EINVAL);
 	CHECK_ERR(pread(fd, entry, 8, 4), EINVAL);
-	int kc = NEED_OK(open("/proc/kpagecount", O_RDONLY)), kf = NEED_OK(open("/proc/kpageflags", O_RDONLY));
+	int kc = NEED_OK(open("/proc/kpagecount", O_RDONLY)),
+	    kf = NEED_OK(open("/proc/kpageflags", O_RDONLY));
 	CHECK_EQ(pread(kc, &count, 8, PM_PFN(entry[1]) * 8), 8);
 	CHECK_EQ(count, 1);
 	CHECK_EQ(pread(kf, &flags, 8, PM_PFN(entry[1]) * 8), 8);
-	CHECK(flags >> 12 & 1);			/* KPF_ANON */
-	CHECK(flags >> 11 & 1);			/* KPF_MMAP */
+	CHECK(flags >> 12 & 1); /* KPF_ANON */
+	CHECK(flags >> 11 & 1); /* KPF_MMAP */
 	struct door d = door(), ready = door();
 	pid_t pid = xfork();
 	if (pid == 0) {
@@ -348,7 +369,7 @@ TEST(pagemap_file, "PF /proc/self/pagemap, and kpagecount and kpageflags by it")
 	int file = tmpfile_fd(P);
 	char *f = map_fd(P, RW, MAP_SHARED, file, 0);
 	f[0] = 1;
-	CHECK(pagemap(f) >> 61 & 1);		/* a file's or shared */
+	CHECK(pagemap(f) >> 61 & 1); /* a file's or shared */
 }
 
 TEST(exe, "PF /proc/self/exe, fd, task, and another's entries")
@@ -367,7 +388,7 @@ TEST(exe, "PF /proc/self/exe, fd, task, and another's entries")
 	CHECK(!strcmp(link, "/dev/null"));
 	DIR *d = opendir("/proc/self/fd");
 	NEED(d != NULL);
-	for (struct dirent *e; (e = readdir(d)); )
+	for (struct dirent *e; (e = readdir(d));)
 		seen += atoi(e->d_name) == fd && isdigit(e->d_name[0]);
 	closedir(d);
 	CHECK_EQ(seen, 1);
@@ -382,7 +403,7 @@ TEST(exe, "PF /proc/self/exe, fd, task, and another's entries")
 	seen = 0;
 	d = opendir("/proc");
 	NEED(d != NULL);
-	for (struct dirent *e; (e = readdir(d)); )
+	for (struct dirent *e; (e = readdir(d));)
 		seen += atoi(e->d_name) == pid || atoi(e->d_name) == getpid();
 	closedir(d);
 	CHECK_EQ(seen, 2);
@@ -391,7 +412,8 @@ TEST(exe, "PF /proc/self/exe, fd, task, and another's entries")
 	join_child(pid);
 	CHECK_ERR(open(path, O_RDONLY), ENOENT);
 	long n = read(gone, text, 100);
-	CHECK_MSG(n == 0 || (n == -1 && errno == ESRCH), "an open file of a dead process gave %ld", n);
+	CHECK_MSG(n == 0 || (n == -1 && errno == ESRCH), "an open file of a dead process gave %ld",
+		  n);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
 	CHECK(strlen(read_file(path)) > 20);
 }
@@ -439,12 +461,13 @@ TEST(nodes, "PF /sys/devices/system/node and cpu")
 			continue;
 		nodes++;
 		const char *line = strstr(read_file(path), "MemTotal:");
-		CHECK(line && sscanf(text, "Node %d MemTotal: %ld kB", &number, &kb) == 2 && number == n);
+		CHECK(line && sscanf(text, "Node %d MemTotal: %ld kB", &number, &kb) == 2 &&
+		      number == n);
 		total += kb;
 		snprintf(path, sizeof(path), "%s/node%d/distance", base, n);
 		CHECK(sscanf(read_file(path), "%d", &got) == 1 && got >= 10);
 		snprintf(path, sizeof(path), "%s/node%d/cpulist", base, n);
-		for (const char *p = read_file(path); isdigit(*p); ) {
+		for (const char *p = read_file(path); isdigit(*p);) {
 			int a = strtol(p, (char **)&p, 10), b = a;
 
 			if (*p == '-')
@@ -461,7 +484,8 @@ TEST(nodes, "PF /sys/devices/system/node and cpu")
 	CHECK(nodes >= 1);
 	CHECK_EQ(cpus, sysconf(_SC_NPROCESSORS_ONLN));
 	long known = field("/proc/meminfo", "MemTotal");
-	CHECK_MSG(total > known / 2 && total <= known + known / 8, "nodes have %ld kB, meminfo says %ld", total, known);
+	CHECK_MSG(total > known / 2 && total <= known + known / 8,
+		  "nodes have %ld kB, meminfo says %ld", total, known);
 	static const char *const lists[] = { "possible", "online", "has_cpu", "has_memory" };
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		snprintf(path, sizeof(path), "%s/%s", base, lists[i]);
@@ -489,13 +513,17 @@ TEST(offsets, "PF generated files: offsets, seeking, small reads, writing refuse
 	CHECK_EQ(pread(fd, b, 5, 6), 5);
 	CHECK(!strncmp(a + 6, b, 5));
 	CHECK_EQ(pread(fd, b, 5, 100000), 0);
-	CHECK(open("/proc/meminfo", O_WRONLY) == -1 || write(open("/proc/meminfo", O_WRONLY), "x", 1) == -1);
+	CHECK(open("/proc/meminfo", O_WRONLY) == -1 ||
+	      write(open("/proc/meminfo", O_WRONLY), "x", 1) == -1);
 	CHECK_ERR(open("/proc/self/none", O_RDONLY), ENOENT);
 	CHECK_ERR(open("/proc/new", O_RDWR | O_CREAT, 0600), ENOENT);
 	CHECK(mkdir("/proc/newdir", 0700) == -1);
 }
 
-/* Everything in /proc and /sys that is small and harmless can be opened and read to its end, or says why not. */
+/*
+ * Everything in /proc and /sys that is small and harmless can be opened and read to its end, or
+ * says why not.
+ */
 static void walk(const char *dir, int depth)
 {
 	DIR *d = opendir(dir);
@@ -503,11 +531,12 @@ static void walk(const char *dir, int depth)
 
 	if (!d || depth > 5)
 		return;
-	for (struct dirent *e; (e = readdir(d)); ) {
+	for (struct dirent *e; (e = readdir(d));) {
 		struct stat st;
 
-		if (e->d_name[0] == '.' || !strcmp(e->d_name, "kmsg") || !strcmp(e->d_name, "kcore") ||
-		    !strcmp(e->d_name, "trace_pipe") || isdigit(e->d_name[0]))
+		if (e->d_name[0] == '.' || !strcmp(e->d_name, "kmsg") ||
+		    !strcmp(e->d_name, "kcore") || !strcmp(e->d_name, "trace_pipe") ||
+		    isdigit(e->d_name[0]))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
 		if (lstat(path, &st) < 0) {
@@ -539,7 +568,8 @@ TEST(everything, "PF every file of /proc and /sys can be read", .seconds = 60)
 	walk("/proc/1", 0);
 }
 
-TEST(under_change, "PF maps, smaps and pagemap are read while the space changes", .cpus = 2, .seconds = 40)
+TEST(under_change, "PF maps, smaps and pagemap are read while the space changes", .cpus = 2,
+     .seconds = 40)
 {
 	extern void *changer(void *);
 	static volatile bool stop;
@@ -549,13 +579,14 @@ TEST(under_change, "PF maps, smaps and pagemap are read while the space changes"
 	for (long i = 0; go_on(i, 60); i++) {
 		unsigned long last = 0;
 
-		for (const char *line = read_file(i % 2 ? "/proc/self/maps" : "/proc/self/smaps"); line && *line;
-		     line = strchr(line, '\n'), line += line != NULL) {
+		for (const char *line = read_file(i % 2 ? "/proc/self/maps" : "/proc/self/smaps");
+		     line && *line; line = strchr(line, '\n'), line += line != NULL) {
 			unsigned long start_, end;
 
 			if (sscanf(line, "%lx-%lx ", &start_, &end) != 2)
 				continue;
-			CHECK_MSG(start_ >= last && end > start_, "0x%lx-0x%lx after 0x%lx", start_, end, last);
+			CHECK_MSG(start_ >= last && end > start_, "0x%lx-0x%lx after 0x%lx", start_,
+				  end, last);
 			last = end;
 		}
 	}

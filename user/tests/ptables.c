@@ -1,12 +1,13 @@
 /*
- * The life of page tables: built by several threads at once, counted, freed at munmap, exec and exit, walked while they
- * are freed, moved as a whole. known-bugs: PT-01, PT-02, PT-04, PT-06, PT-08, PT-09.
+ * The life of page tables: built by several threads at once, counted, freed at munmap, exec and
+ * exit, walked while they are freed, moved as a whole. known-bugs: PT-01, PT-02, PT-04, PT-06,
+ * PT-08, PT-09.
  */
 #include "harness.h"
 
 #include <sys/uio.h>
 
-#define SLOT	(512 * GB)		/* what one entry of the top table maps */
+#define SLOT (512 * GB) /* what one entry of the top table maps */
 
 static volatile bool stop;
 static struct meet gate;
@@ -25,7 +26,7 @@ static char *at(unsigned long addr, size_t len)
 	return (char *)addr;
 }
 
-/* ---- PT-01 -------------------------------------------------------------------------------------------------- */
+/* ---- PT-01 ------------------------------------------------------------------------------ */
 
 enum { T = 8 };
 static char *sparse;
@@ -41,8 +42,12 @@ static void *scatter(void *arg)
 	for (int pass = 0; pass < 2; pass++) {
 		seed = 77 + me;
 		for (long i = 0; i < n; i++) {
-			/* Pages are dealt out by number, so that tables are shared but pages are not. */
-			size_t page = (((size_t)roll(&seed) << 8 ^ roll(&seed)) % (TB / P)) / T * T + me;
+			/*
+			 * Pages are dealt out by number, so that tables are shared but pages are
+			 * not.
+			 */
+			size_t page =
+				(((size_t)roll(&seed) << 8 ^ roll(&seed)) % (TB / P)) / T * T + me;
 			volatile uint32_t *word = (uint32_t *)(sparse + page * P);
 
 			if (pass == 0) {
@@ -73,9 +78,12 @@ TEST(sparse_test, "PT-01 threads build tables all over 1 TiB", .seconds = 40)
 	CHECK_EQ(raw_munmap((unsigned long)sparse, TB), 0);
 }
 
-/* ---- PT-02 -------------------------------------------------------------------------------------------------- */
+/* ---- PT-02 ------------------------------------------------------------------------------ */
 
-static struct { char *spot; size_t stride; } same;
+static struct {
+	char *spot;
+	size_t stride;
+} same;
 static bool arm_each;
 
 static void *touch_one(void *arg)
@@ -83,18 +91,21 @@ static void *touch_one(void *arg)
 	int me = (int)(intptr_t)arg;
 
 	pin(me);
-	while (follow(&gate)) {		/* the main thread has prepared */
+	while (follow(&gate)) { /* the main thread has prepared */
 		char *p = same.spot + me * same.stride;
 		if (*(volatile char *)p)
 			FAIL("a fresh page holds %d", *p);
 		*p = me + 1;
-		meet(&gate);		/* and now checks */
+		meet(&gate); /* and now checks */
 		meet(&gate);
 	}
 	return NULL;
 }
 
-/* Threads touch at once what lies under one missing table: there must be one table afterwards, and all stamps. */
+/*
+ * Threads touch at once what lies under one missing table: there must be one table afterwards, and
+ * all stamps.
+ */
 static void same_table(size_t stride, size_t len, long want_kb)
 {
 	pthread_t t[T];
@@ -103,7 +114,7 @@ static void same_table(size_t stride, size_t len, long want_kb)
 	same.stride = stride;
 	for (int i = 0; i < T; i++)
 		t[i] = start(touch_one, (void *)(intptr_t)i);
-	for (long i = 0; ; i++) {
+	for (long i = 0;; i++) {
 		same.spot = at(ZONE + (i % 4) * 4 * TB, len);
 		long before = tables_kb();
 
@@ -114,7 +125,8 @@ static void same_table(size_t stride, size_t len, long want_kb)
 		meet(&gate);
 		long grown = tables_kb() - before;
 		if (before >= 0)
-			CHECK_MSG(grown == want_kb, "%ld kB of tables more, expected %ld", grown, want_kb);
+			CHECK_MSG(grown == want_kb, "%ld kB of tables more, expected %ld", grown,
+				  want_kb);
 		for (int k = 0; k < T; k++)
 			CHECK_EQ(same.spot[k * stride], k + 1);
 		unmap(same.spot, len);
@@ -172,9 +184,9 @@ TEST(count, "PT-02 VmPTE counts every table once")
 	CHECK_EQ(tables_kb() - before, 0);
 }
 
-/* ---- PT-04 -------------------------------------------------------------------------------------------------- */
+/* ---- PT-04 ------------------------------------------------------------------------------ */
 
-enum { SPAN = 4 };		/* 2 MiB ranges that come and go */
+enum { SPAN = 4 }; /* 2 MiB ranges that come and go */
 static char *coming;
 
 /* Maps, stamps and unmaps ranges, so that tables under a walker's feet go. */
@@ -245,8 +257,10 @@ static void *walk_uaccess(void *arg)
 			} else {
 				CHECK_EQ(errno, EFAULT);
 			}
-			n = syscall(SYS_futex, coming + k * HUGE + 9 * P + 128, 1, 1, NULL, NULL, 0);
-			CHECK_MSG(n == 0 || (n == -1 && errno == EFAULT), "futex wake gave %ld", (long)n);
+			n = syscall(SYS_futex, coming + k * HUGE + 9 * P + 128, 1, 1, NULL, NULL,
+				    0);
+			CHECK_MSG(n == 0 || (n == -1 && errno == EFAULT), "futex wake gave %ld",
+				  (long)n);
 			unsigned char vec[16];
 			if (mincore(coming + k * HUGE, 16 * P, vec) < 0)
 				CHECK_EQ(errno, ENOMEM);
@@ -270,12 +284,14 @@ TEST(pagemap_walk, "PT-04 pagemap is read while tables are freed", .cpus = 2, .s
 	walker_against_freer(walk_pagemap);
 }
 
-TEST(uaccess_walk, "PT-04 copies, futex keys and mincore while tables are freed", .cpus = 2, .seconds = 40)
+TEST(uaccess_walk, "PT-04 copies, futex keys and mincore while tables are freed", .cpus = 2,
+     .seconds = 40)
 {
 	walker_against_freer(walk_uaccess);
 }
 
-TEST(remote_walk, "PT-04 another process reads by process_vm_readv while tables are freed", .cpus = 2, .seconds = 40)
+TEST(remote_walk, "PT-04 another process reads by process_vm_readv while tables are freed",
+     .cpus = 2, .seconds = 40)
 {
 	unsigned char b[64];
 	struct iovec local = { b, 64 }, remote = { (void *)(ZONE + 9 * P), 64 };
@@ -298,14 +314,18 @@ TEST(remote_walk, "PT-04 another process reads by process_vm_readv while tables 
 		else if (errno == ENOSYS)
 			skip("no process_vm_readv");
 		else
-			CHECK_MSG(errno == EFAULT || errno == ESRCH, "process_vm_readv: %s", errno_name(errno));
+			CHECK_MSG(errno == EFAULT || errno == ESRCH, "process_vm_readv: %s",
+				  errno_name(errno));
 	}
 	CHECK_EQ(status, 0);
 }
 
-/* ---- PT-06 -------------------------------------------------------------------------------------------------- */
+/* ---- PT-06 ------------------------------------------------------------------------------ */
 
-static struct { char *base; int fd; } mixed;
+static struct {
+	char *base;
+	int fd;
+} mixed;
 
 static void *mixed_faults(void *arg)
 {
@@ -315,14 +335,12 @@ static void *mixed_faults(void *arg)
 	for (long i = 0; me ? follow(&gate) : lead(&gate, go_on(i, 40)); i++) {
 		for (int k = 0; k < 8; k++) {
 			switch (me) {
-			case 0:		/* two fault in the shared range */
-			case 1:
-				mixed.base[k * HUGE + me * P] = me + 1;
-				break;
-			case 2:		/* one its anonymous neighbour under the same upper table */
+			case 0: /* two fault in the shared range */
+			case 1: mixed.base[k * HUGE + me * P] = me + 1; break;
+			case 2: /* one its anonymous neighbour under the same upper table */
 				mixed.base[(16 + k) * HUGE] = 3;
 				break;
-			case 3:		/* one changes protections over the edge */
+			case 3: /* one changes protections over the edge */
 				mprotect(mixed.base + 15 * HUGE, HUGE, k % 2 ? PROT_READ : RW);
 				mprotect(mixed.base + k * HUGE + 64 * P, P, k % 2 ? PROT_READ : RW);
 			}
@@ -334,7 +352,8 @@ static void *mixed_faults(void *arg)
 				    mixed.base[(16 + k) * HUGE] != 3)
 					FAIL("range %d lost an entry", k);
 			madvise(mixed.base, 24 * HUGE, MADV_DONTNEED);
-			raw_mmap((unsigned long)mixed.base + 16 * HUGE, 8 * HUGE, RW, ANON | MAP_FIXED, -1, 0);
+			raw_mmap((unsigned long)mixed.base + 16 * HUGE, 8 * HUGE, RW,
+				 ANON | MAP_FIXED, -1, 0);
 		}
 		meet(&gate);
 	}
@@ -356,16 +375,18 @@ TEST(levels, "PT-06 shared and private ranges under one upper table", .cpus = 2,
 		join(t[i]);
 }
 
-/* ---- PT-08 -------------------------------------------------------------------------------------------------- */
+/* ---- PT-08 ------------------------------------------------------------------------------ */
 
 static void touch_levels(void)
 {
 	static const unsigned long spots[] = {
-		0x10000000, 0x7fe00000, GB, 3 * GB - P, SLOT, SLOT + GB, 3 * SLOT - P, 64 * TB, 127 * TB,
+		0x10000000, 0x7fe00000,   GB,      3 * GB - P, SLOT,
+		SLOT + GB,  3 * SLOT - P, 64 * TB, 127 * TB,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(spots); i++) {
-		char *p = (char *)raw_mmap(spots[i] & ~(P - 1), P, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+		char *p = (char *)raw_mmap(spots[i] & ~(P - 1), P, RW, ANON | MAP_FIXED_NOREPLACE,
+					   -1, 0);
 
 		if ((long)p == -1) {
 			CHECK_EQ(errno, EEXIST);
@@ -410,13 +431,16 @@ TEST(ends, "PT-08 tables of every level are freed at exit, exec and SIGKILL", .s
 
 	for (; go_on(n, 150); n++)
 		end_in_every_way(n % 3);
-	/* The ledger sees every single one; this is what a user sees. One lost table a round would be 4n kB. */
+	/*
+	 * The ledger sees every single one; this is what a user sees. One lost table a round would
+	 * be 4n kB.
+	 */
 	long grown = 0;
 	for (int i = 0; i < 60; i++) {
 		grown = field("/proc/meminfo", "PageTables") - before;
 		if (grown < 2 * n)
 			break;
-		sleep_ms(50);		/* tables and counts may come back a little later */
+		sleep_ms(50); /* tables and counts may come back a little later */
 	}
 	CHECK_MSG(grown < 2 * n + 32, "%ld kB of tables more after %ld processes", grown, n);
 }
@@ -428,7 +452,8 @@ TEST(munmapped, "PT-08 munmap of a wide range frees tables on both sides of empt
 	for (int i = 0; i < 20; i++) {
 		char *p = at(ZONE, 2 * TB);
 
-		p[0] = p[SLOT + 5 * GB] = p[SLOT + 5 * GB + 3 * HUGE] = p[3 * SLOT + 511 * GB] = p[2 * TB - P] = 1;
+		p[0] = p[SLOT + 5 * GB] = p[SLOT + 5 * GB + 3 * HUGE] = p[3 * SLOT + 511 * GB] =
+			p[2 * TB - P] = 1;
 		unmap(p, 2 * TB);
 		if (before >= 0)
 			CHECK_EQ(tables_kb(), before);
@@ -446,7 +471,7 @@ TEST(munmapped, "PT-08 munmap of a wide range frees tables on both sides of empt
 	CHECK_EQ(p[2 * HUGE + P], 0);
 }
 
-/* ---- PT-09 -------------------------------------------------------------------------------------------------- */
+/* ---- PT-09 ------------------------------------------------------------------------------ */
 
 static char *moving[2];
 
@@ -470,17 +495,19 @@ static void *read_moving(void *arg)
 				volatile unsigned short *p = (unsigned short *)(moving[i] + k * P);
 
 				if (!TRY({
-					unsigned short v = *p;
+					    unsigned short v = *p;
 
-					if (v != k + 1)
-						FAIL("page %zu shows %u", k, v);
-				}) && hit.code != SEGV_MAPERR_)
+					    if (v != k + 1)
+						    FAIL("page %zu shows %u", k, v);
+				    }) &&
+				    hit.code != SEGV_MAPERR_)
 					FAIL("signal %d code %d", hit.sig, hit.code);
 			}
 	return NULL;
 }
 
-TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the range", .cpus = 2, .seconds = 40)
+TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the range", .cpus = 2,
+     .seconds = 40)
 {
 	int fd = tmpfile_fd(HUGE);
 
@@ -496,12 +523,13 @@ TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the r
 		char *from = moving[i % 2], *to = moving[(i + 1) % 2];
 
 		rp_arm("gather_flush", 1);
-		NEED(raw_mremap((unsigned long)from, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)to) ==
-		     (long)to);
+		NEED(raw_mremap((unsigned long)from, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+				(unsigned long)to) == (long)to);
 		CHECK_FAULT(loads(from), SIGSEGV, SEGV_MAPERR_, from);
 		for (size_t k = 0; k < 512; k += 5)
 			if (*(volatile unsigned short *)(to + k * P) != k + 1)
-				FAIL("round %ld: page %zu shows %u", i, k, *(unsigned short *)(to + k * P));
+				FAIL("round %ld: page %zu shows %u", i, k,
+				     *(unsigned short *)(to + k * P));
 	}
 	stop = true;
 	join(a);
@@ -520,7 +548,8 @@ TEST(move_anon_tables, "PT-09 anonymous tables moved; their old addresses fault,
 
 		if (q == p)
 			continue;
-		NEED(raw_mremap((unsigned long)p, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)q) == (long)q);
+		NEED(raw_mremap((unsigned long)p, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+				(unsigned long)q) == (long)q);
 		CHECK_FAULT(loads(p), SIGSEGV, SEGV_MAPERR_, p);
 		CHECK_FAULT(loads(p + HUGE - 1), SIGSEGV, SEGV_MAPERR_, p + HUGE - 1);
 		for (size_t k = 0; k < HUGE; k += 13 * P)

@@ -1,6 +1,6 @@
 /*
- * System V shared memory: removal while attached, attaching at addresses and with rights, counts, fork, exec, exit.
- * known-bugs: SH-01.
+ * System V shared memory: removal while attached, attaching at addresses and with rights, counts,
+ * fork, exec, exit. known-bugs: SH-01.
  */
 #include "harness.h"
 
@@ -102,7 +102,7 @@ TEST(addresses, "SH-01 where and how a segment is attached")
 	char *want = (char *)ZONE;
 
 	CHECK_EQ(shmat(id, want, 0), want);
-	CHECK_ERR(shmat(id, want, 0), EINVAL);			/* in use */
+	CHECK_ERR(shmat(id, want, 0), EINVAL); /* in use */
 	CHECK_EQ(shmat(id, want + 4 * P + 17, SHM_RND), want + 4 * P);
 	CHECK_ERR(shmat(id, want + 8 * P + 17, 0), EINVAL);
 	char *r = shmat(id, NULL, SHM_RDONLY);
@@ -126,7 +126,7 @@ TEST(counts, "SH-01 munmap, mremap and exit count as detaching")
 	struct shmid_ds ds;
 	char *p = attach(id);
 
-	unmap(p + P, P);			/* two areas now */
+	unmap(p + P, P); /* two areas now */
 	CHECK_EQ(shmctl(id, IPC_STAT, &ds), 0);
 	CHECK_EQ(ds.shm_nattch, 2);
 	unmap(p, P);
@@ -155,7 +155,10 @@ TEST(counts, "SH-01 munmap, mremap and exit count as detaching")
 
 TEST(race, "SH-01 IPC_RMID against shmat", .cpus = 2, .seconds = 40)
 {
-	struct { struct meet m; volatile int id; } *s = map(P, RW, SHANON);
+	struct {
+		struct meet m;
+		volatile int id;
+	} *s = map(P, RW, SHANON);
 
 	s->m.n = 2;
 	pid_t pid = xfork();
@@ -174,7 +177,8 @@ TEST(race, "SH-01 IPC_RMID against shmat", .cpus = 2, .seconds = 40)
 			char *p = shmat(s->id, NULL, 0);
 
 			if (p == (void *)-1) {
-				CHECK_MSG(errno == EINVAL || errno == EIDRM, "shmat: %s", errno_name(errno));
+				CHECK_MSG(errno == EINVAL || errno == EIDRM, "shmat: %s",
+					  errno_name(errno));
 			} else {
 				CHECK_EQ(*p, 77);
 				CHECK_EQ(shmdt(p), 0);

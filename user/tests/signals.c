@@ -1,5 +1,6 @@
 /*
- * Signals: what a handler gets, masks, the alternate stack, restarting, waiting, queues of real-time signals, nesting.
+ * Signals: what a handler gets, masks, the alternate stack, restarting, waiting, queues of
+ * real-time signals, nesting.
  */
 #include "harness.h"
 
@@ -18,7 +19,7 @@ static void record(int sig, siginfo_t *info, void *uc)
 	last_value = info->si_value.sival_int;
 }
 
-static void catch(int sig, int flags)
+static void catch (int sig, int flags)
 {
 	struct sigaction sa = { .sa_sigaction = record, .sa_flags = SA_SIGINFO | flags };
 
@@ -38,7 +39,7 @@ static sigset_t set_of(int sig)
 
 TEST(info, "SG what siginfo says")
 {
-	catch(SIGUSR1, 0);
+	catch (SIGUSR1, 0);
 	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
 	CHECK_EQ(count, 1);
 	CHECK_EQ(last_code, SI_USER);
@@ -50,7 +51,7 @@ TEST(info, "SG what siginfo says")
 	CHECK_EQ(last_code, SI_QUEUE);
 	CHECK_EQ(last_value, 4711);
 	CHECK_EQ(count, 3);
-	catch(SIGCHLD, 0);
+	catch (SIGCHLD, 0);
 	pid_t pid = xfork();
 	if (pid == 0)
 		_exit(3);
@@ -69,7 +70,7 @@ TEST(masks, "SG blocked signals wait; standard ones do not pile up")
 {
 	sigset_t block = set_of(SIGUSR1), old, pending;
 
-	catch(SIGUSR1, 0);
+	catch (SIGUSR1, 0);
 	CHECK_EQ(sigprocmask(SIG_BLOCK, &block, &old), 0);
 	CHECK(!sigismember(&old, SIGUSR1));
 	for (int i = 0; i < 3; i++)
@@ -110,8 +111,10 @@ TEST(real_time, "SG real-time signals queue, in order, lowest number first")
 	sigaddset(&block, SIGRTMIN + 1);
 	sigprocmask(SIG_BLOCK, &block, NULL);
 	for (int i = 0; i < 5; i++) {
-		CHECK_EQ(sigqueue(getpid(), SIGRTMIN + 3, (union sigval){ .sival_int = 30 + i }), 0);
-		CHECK_EQ(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){ .sival_int = 10 + i }), 0);
+		CHECK_EQ(sigqueue(getpid(), SIGRTMIN + 3, (union sigval){ .sival_int = 30 + i }),
+			 0);
+		CHECK_EQ(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){ .sival_int = 10 + i }),
+			 0);
 	}
 	for (int i = 0; i < 10; i++) {
 		CHECK_EQ(sigwaitinfo(&block, &info), i < 5 ? SIGRTMIN + 1 : SIGRTMIN + 3);
@@ -124,7 +127,7 @@ TEST(real_time, "SG real-time signals queue, in order, lowest number first")
 	ts.tv_nsec = 0;
 	CHECK_ERR(sigtimedwait(&block, &info, &ts), EAGAIN);
 	/* What a waiter takes no handler gets; what it does not wait for interrupts it. */
-	catch(SIGUSR2, 0);
+	catch (SIGUSR2, 0);
 	pid_t me = getpid(), pid = xfork();
 	if (pid == 0) {
 		sleep_ms(20);
@@ -132,7 +135,8 @@ TEST(real_time, "SG real-time signals queue, in order, lowest number first")
 		done();
 	}
 	ts.tv_sec = 5;
-	CHECK_ERR(syscall(SYS_rt_sigtimedwait, &block, &info, &ts, 8), EINTR);	/* libc would try again */
+	CHECK_ERR(syscall(SYS_rt_sigtimedwait, &block, &info, &ts, 8),
+		  EINTR); /* libc would try again */
 	CHECK_EQ(count, 1);
 	join_child(pid);
 }
@@ -244,12 +248,15 @@ TEST(nesting, "SG nesting, sa_mask, SA_NODEFER")
 	sa.sa_flags = 0;
 	sigaction(SIGUSR1, &sa, NULL);
 	deepest = 0;
-	again = 3;		/* each comes after the return of the one before */
+	again = 3; /* each comes after the return of the one before */
 	raise(SIGUSR1);
 	CHECK_EQ(deepest, 1);
 	CHECK_EQ(again, -1);
 
-	/* In a handler its own signal and those of sa_mask are blocked; what came meanwhile comes after it. */
+	/*
+	 * In a handler its own signal and those of sa_mask are blocked; what came meanwhile comes
+	 * after it.
+	 */
 	sa = (struct sigaction){ .sa_handler = masked };
 	sigaddset(&sa.sa_mask, SIGUSR2);
 	sigaction(SIGUSR1, &sa, NULL);
@@ -267,7 +274,7 @@ TEST(reset_hand, "SG SA_RESETHAND")
 {
 	struct sigaction now;
 
-	catch(SIGUSR1, SA_RESETHAND);
+	catch (SIGUSR1, SA_RESETHAND);
 	raise(SIGUSR1);
 	CHECK_EQ(count, 1);
 	sigaction(SIGUSR1, NULL, &now);
@@ -309,7 +316,7 @@ TEST(restart, "SG SA_RESTART and EINTR")
 	char c;
 
 	NEED(pipe(fd) == 0);
-	catch(SIGUSR1, SA_RESTART);
+	catch (SIGUSR1, SA_RESTART);
 	pid_t pid = pest(fd[1]);
 	CHECK_EQ(read(fd[0], &c, 1), 1);
 	CHECK_EQ(count, 2);
@@ -317,7 +324,7 @@ TEST(restart, "SG SA_RESTART and EINTR")
 	pid = pest(-1);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(count, 4);
-	catch(SIGUSR1, 0);
+	catch (SIGUSR1, 0);
 	pid = pest(fd[1]);
 	while (read(fd[0], &c, 1) != 1) {
 		CHECK_EQ(errno, EINTR);
@@ -333,7 +340,7 @@ TEST(restart, "SG SA_RESTART and EINTR")
 	/* Sleeps say what is left. */
 	pid = pest(-1);
 	struct timespec ts = { 5, 0 }, rest = { 0, 0 };
-	catch(SIGUSR1, SA_RESTART);		/* nanosleep does not restart by it */
+	catch (SIGUSR1, SA_RESTART); /* nanosleep does not restart by it */
 	CHECK_ERR(nanosleep(&ts, &rest), EINTR);
 	CHECK(rest.tv_sec == 4);
 	join_child(pid);
@@ -346,14 +353,14 @@ TEST(suspend, "SG sigsuspend")
 {
 	sigset_t block = set_of(SIGUSR1), none = set_of(0), now;
 
-	catch(SIGUSR1, 0);
+	catch (SIGUSR1, 0);
 	sigprocmask(SIG_BLOCK, &block, NULL);
 	raise(SIGUSR1);
 	CHECK_EQ(count, 0);
 	CHECK_ERR(sigsuspend(&none), EINTR);
 	CHECK_EQ(count, 1);
 	sigprocmask(SIG_BLOCK, NULL, &now);
-	CHECK(sigismember(&now, SIGUSR1));		/* the old mask is back */
+	CHECK(sigismember(&now, SIGUSR1)); /* the old mask is back */
 }
 
 static volatile uintptr_t fault_addr, fault_ip;
@@ -386,7 +393,7 @@ TEST(fault_repair, "SG a fault's handler repairs, and the access goes on")
 	CHECK_EQ(fault_page[44], 7);
 	CHECK_EQ(fault_addr, fault_page + 44);
 	CHECK_EQ(fault_trap, 14);
-	CHECK_EQ(fault_err & 6, 6);		/* a write from user mode */
+	CHECK_EQ(fault_err & 6, 6); /* a write from user mode */
 	CHECK(fault_ip != 0);
 	mprotect(fault_page, P, PROT_NONE);
 	(void)*(volatile char *)(fault_page + 5);
@@ -415,12 +422,16 @@ TEST(context, "SG all registers survive a handler; a handler may change them")
 	sigaction(SIGUSR1, &sa, NULL);
 	__asm__ volatile(
 		"push %%rbp\n\t"
-		"mov $0x1111, %%ebx; mov $0x2222, %%r12d; mov $0x3333, %%r13d; mov $0x4444, %%r14d; mov $0x5555, %%r15d\n\t"
-		"mov $0x6666, %%ebp; mov $0x7777, %%r8d; mov $0x8888, %%r9d; mov $0x9999, %%r10d\n\t"
+		"mov $0x1111, %%ebx; mov $0x2222, %%r12d; mov $0x3333, %%r13d\n\t"
+		"mov $0x4444, %%r14d; mov $0x5555, %%r15d\n\t"
+		"mov $0x6666, %%ebp; mov $0x7777, %%r8d\n\t"
+		"mov $0x8888, %%r9d; mov $0x9999, %%r10d\n\t"
 		"syscall\n\t"
-		"xor $0x1111, %%rbx; xor $0x2222, %%r12; xor $0x3333, %%r13; xor $0x4444, %%r14; xor $0x5555, %%r15\n\t"
+		"xor $0x1111, %%rbx; xor $0x2222, %%r12; xor $0x3333, %%r13\n\t"
+		"xor $0x4444, %%r14; xor $0x5555, %%r15\n\t"
 		"xor $0x6666, %%rbp; xor $0x7777, %%r8; xor $0x8888, %%r9; xor $0x9999, %%r10\n\t"
-		"or %%r12, %%rbx; or %%r13, %%rbx; or %%r14, %%rbx; or %%r15, %%rbx; or %%rbp, %%rbx\n\t"
+		"or %%r12, %%rbx; or %%r13, %%rbx; or %%r14, %%rbx\n\t"
+		"or %%r15, %%rbx; or %%rbp, %%rbx\n\t"
 		"or %%r8, %%rbx; or %%r9, %%rbx; or %%r10, %%rbx; or %%rax, %%rbx\n\t"
 		"pop %%rbp"
 		: "=b"(bad)
@@ -433,7 +444,9 @@ TEST(context, "SG all registers survive a handler; a handler may change them")
 	sigaction(SIGUSR1, &sa, NULL);
 	unsigned long r12;
 	__asm__ volatile("mov $41, %%r12d; syscall; mov %%r12, %0"
-		: "=r"(r12) : "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1) : "rcx", "r11", "r12", "memory", "cc");
+			 : "=r"(r12)
+			 : "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1)
+			 : "rcx", "r11", "r12", "memory", "cc");
 	CHECK_EQ(r12, 42);
 }
 
@@ -483,7 +496,7 @@ TEST(threads, "SG a process's signal goes to a thread that takes it, a thread's 
 	for (int i = 0; i < 1000 && count < 2; i++)
 		sleep_ms(1);
 	CHECK(count == 2 && got_it == b);
-	pthread_kill(a, SIGUSR1);		/* waits for ever */
+	pthread_kill(a, SIGUSR1); /* waits for ever */
 	sleep_ms(10);
 	CHECK_EQ(count, 2);
 	stop = true;
@@ -498,7 +511,7 @@ TEST(interrupts_loop, "SG a signal reaches a thread that never enters the kernel
 	sigprocmask(SIG_BLOCK, &usr2, NULL);
 	pid_t pid = xfork();
 	if (pid == 0) {
-		catch(SIGUSR1, 0);
+		catch (SIGUSR1, 0);
 		kill(getppid(), SIGUSR2);
 		while (!count)
 			pause_cpu();
@@ -522,7 +535,9 @@ TEST(storm, "SG many signals from many processes", .seconds = 40)
 	for (int i = 0; i < N; i++)
 		if ((pid[i] = xfork()) == 0) {
 			for (int k = 0; k < n; k++)
-				while (sigqueue(me, SIGRTMIN + 2, (union sigval){ .sival_int = i }) < 0 && errno == EAGAIN)
+				while (sigqueue(me, SIGRTMIN + 2,
+						(union sigval){ .sival_int = i }) < 0 &&
+				       errno == EAGAIN)
 					sched_yield();
 			done();
 		}

@@ -1,6 +1,6 @@
 /*
- * The stack: growth, its limit, the guard gap to its neighbour, MAP_GROWSDOWN, and what is next to them.
- * known-bugs: ST-02 (second half).
+ * The stack: growth, its limit, the guard gap to its neighbour, MAP_GROWSDOWN, and what is next to
+ * them. known-bugs: ST-02 (second half).
  */
 #include "harness.h"
 
@@ -26,7 +26,7 @@ TEST(grows, "ST-02 the stack grows by itself")
 	struct area before = stack_area();
 
 	CHECK_MSG(!strcmp(before.name, "[stack]"), "the stack is called '%s'", before.name);
-	deep(2000);		/* 2 MB */
+	deep(2000); /* 2 MB */
 	struct area after = stack_area();
 	CHECK(after.start < before.start);
 	CHECK_EQ(after.end, before.end);
@@ -100,10 +100,10 @@ TEST(guard_gap, "ST-02 a gap is kept between the stack and its neighbour")
 	*n = 42;
 	stack_t ss = { .ss_sp = map(16 * P, RW, ANON), .ss_size = 16 * P };
 	NEED(sigaltstack(&ss, NULL) == 0);
-	CHECK_FAULT(stores(n + P, 1), SIGSEGV, SEGV_MAPERR_, n + P);	/* just above the neighbour */
+	CHECK_FAULT(stores(n + P, 1), SIGSEGV, SEGV_MAPERR_, n + P); /* just above the neighbour */
 	CHECK_FAULT(loads(n + 16 * P), SIGSEGV, SEGV_MAPERR_, n + 16 * P);
 	CHECK_RUNS(stores((char *)a.start - P, 1));
-	CHECK_RUNS(stores(n + P + MB + 64 * P, 1));			/* 256 pages of gap, then stack */
+	CHECK_RUNS(stores(n + P + MB + 64 * P, 1)); /* 256 pages of gap, then stack */
 	CHECK_EQ(*n, 42);
 	/* A guard that cannot be touched needs no gap more. */
 	NEED(mprotect(n, P, PROT_NONE) == 0);
@@ -126,7 +126,8 @@ TEST(growsdown, "ST-02 MAP_GROWSDOWN")
 	/* Room around: the area lies at 32 MB in the zone, nothing near. */
 	char *base = (char *)ZONE + 32 * MB;
 
-	NEED(raw_mmap((unsigned long)base, P, RW, ANON | MAP_GROWSDOWN | MAP_FIXED, -1, 0) == (long)base);
+	NEED(raw_mmap((unsigned long)base, P, RW, ANON | MAP_GROWSDOWN | MAP_FIXED, -1, 0) ==
+	     (long)base);
 	*base = 1;
 	CHECK_RUNS(stores(base - 1, 2));
 	CHECK_RUNS(stores(base - 3 * P, 3));
@@ -151,7 +152,8 @@ TEST(growsdown_protect, "ST-02 mprotect of a growing area with PROT_GROWSDOWN")
 {
 	char *base = (char *)ZONE + 32 * MB;
 
-	NEED(raw_mmap((unsigned long)base, 4 * P, RW, ANON | MAP_GROWSDOWN | MAP_FIXED, -1, 0) == (long)base);
+	NEED(raw_mmap((unsigned long)base, 4 * P, RW, ANON | MAP_GROWSDOWN | MAP_FIXED, -1, 0) ==
+	     (long)base);
 	CHECK_RUNS(stores(base - P, 1));
 	CHECK_EQ(raw_mprotect((unsigned long)base + 2 * P, P, PROT_READ | 0x01000000), 0);
 	CHECK_FAULT(stores(base - P, 1), SIGSEGV, SEGV_ACCERR_, base - P);
@@ -164,7 +166,8 @@ TEST(threads_grow, "ST-02 threads grow the same area at once", .cpus = 2)
 	pthread_t t[4];
 	char *base = (char *)ZONE + 64 * MB;
 
-	NEED(raw_mmap((unsigned long)base, P, RW, ANON | MAP_GROWSDOWN | MAP_FIXED, -1, 0) == (long)base);
+	NEED(raw_mmap((unsigned long)base, P, RW, ANON | MAP_GROWSDOWN | MAP_FIXED, -1, 0) ==
+	     (long)base);
 	catch_faults();
 	for (int i = 0; i < 4; i++)
 		t[i] = start(grow_some, (void *)(intptr_t)i);

@@ -6,7 +6,11 @@
 #include <sys/ipc.h>
 #include <sys/sem.h>
 
-union semun { int val; struct semid_ds *buf; unsigned short *array; };
+union semun {
+	int val;
+	struct semid_ds *buf;
+	unsigned short *array;
+};
 
 static int new_set(int n)
 {

@@ -1,6 +1,6 @@
 /*
- * POSIX threads as musl makes them: creation, joining, thread-local data, mutexes, conditions, barriers, semaphores,
- * cancellation, keys; and what the kernel calls a thread.
+ * POSIX threads as musl makes them: creation, joining, thread-local data, mutexes, conditions,
+ * barriers, semaphores, cancellation, keys; and what the kernel calls a thread.
  */
 #include "harness.h"
 
@@ -290,10 +290,19 @@ static void *cancel_me(void *arg)
 	entered = true;
 	char c;
 	switch (kind) {
-	case 0: (void)!read(fd[0], &c, 1); break;		/* a blocking call is a cancellation point */
-	case 1: for (;;) pthread_testcancel(); break;
-	case 2: for (;;) pause_cpu(); break;
-	case 3: for (;;) sleep_ms(10000); break;
+	case 0: (void)!read(fd[0], &c, 1); break; /* a blocking call is a cancellation point */
+	case 1:
+		for (;;)
+			pthread_testcancel();
+		break;
+	case 2:
+		for (;;)
+			pause_cpu();
+		break;
+	case 3:
+		for (;;)
+			sleep_ms(10000);
+		break;
 	}
 	pthread_cleanup_pop(0);
 	return NULL;

@@ -1,5 +1,6 @@
 /*
- * Time: clocks, sleeps, interval timers, POSIX timers. Bounds are wide above (an emulator is slow) and exact below.
+ * Time: clocks, sleeps, interval timers, POSIX timers. Bounds are wide above (an emulator is slow)
+ * and exact below.
  */
 #include "harness.h"
 
@@ -13,7 +14,7 @@ static void tick(int sig, siginfo_t *info, void *uc)
 	last_value = info->si_value.sival_int;
 }
 
-static void catch(int sig)
+static void catch (int sig)
 {
 	struct sigaction sa = { .sa_sigaction = tick, .sa_flags = SA_SIGINFO };
 
@@ -29,8 +30,9 @@ static uint64_t ns(struct timespec t)
 TEST(clocks, "TM clocks go forward, on every CPU")
 {
 	static const clockid_t ids[] = {
-		CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME, CLOCK_REALTIME_COARSE,
-		CLOCK_MONOTONIC_COARSE, CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID,
+		CLOCK_REALTIME,           CLOCK_MONOTONIC,         CLOCK_MONOTONIC_RAW,
+		CLOCK_BOOTTIME,           CLOCK_REALTIME_COARSE,   CLOCK_MONOTONIC_COARSE,
+		CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID,
 	};
 	struct timespec ts, res;
 	struct timeval tv;
@@ -72,7 +74,9 @@ static void *clock_reader(void *arg)
 			break;
 		}
 		uint64_t old = seen;
-		while (old < now && !__atomic_compare_exchange_n(latest, &old, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		while (old < now &&
+		       !__atomic_compare_exchange_n(latest, &old, now, false, __ATOMIC_ACQ_REL,
+						    __ATOMIC_RELAXED))
 			;
 	}
 	return NULL;
@@ -105,7 +109,7 @@ TEST(sleeping, "TM nanosleep and clock_nanosleep")
 	ts = (struct timespec){ until / 1000000000, until % 1000000000 };
 	CHECK_EQ(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL), 0);
 	CHECK(now_ns() >= until);
-	CHECK_EQ(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL), 0);	/* past already */
+	CHECK_EQ(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL), 0); /* past already */
 	clock_gettime(CLOCK_REALTIME, &ts);
 	until = ns(ts) + 20000000;
 	ts = (struct timespec){ until / 1000000000, until % 1000000000 };
@@ -148,10 +152,11 @@ TEST(itimer_real, "TM setitimer: once, repeated, disarmed")
 {
 	struct itimerval it = { .it_value.tv_usec = 20000 }, old;
 
-	catch(SIGALRM);
+	catch (SIGALRM);
 	CHECK_EQ(setitimer(ITIMER_REAL, &it, NULL), 0);
 	CHECK_EQ(getitimer(ITIMER_REAL, &old), 0);
-	CHECK(old.it_value.tv_sec == 0 && old.it_value.tv_usec > 0 && old.it_value.tv_usec <= 20000);
+	CHECK(old.it_value.tv_sec == 0 && old.it_value.tv_usec > 0 &&
+	      old.it_value.tv_usec <= 20000);
 	while (!count)
 		pause();
 	sleep_ms(30);
@@ -178,7 +183,7 @@ TEST(itimer_cpu, "TM setitimer of CPU time counts only what runs")
 {
 	struct itimerval it = { .it_value.tv_usec = 30000 };
 
-	catch(SIGVTALRM);
+	catch (SIGVTALRM);
 	if (setitimer(ITIMER_VIRTUAL, &it, NULL) < 0) {
 		CHECK_EQ(errno, EINVAL);
 		skip("no timers of CPU time");
@@ -193,11 +198,13 @@ TEST(itimer_cpu, "TM setitimer of CPU time counts only what runs")
 
 TEST(posix, "TM POSIX timers: signals, values, intervals, overruns, absolute")
 {
-	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 99 };
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL,
+			       .sigev_signo = SIGUSR1,
+			       .sigev_value.sival_int = 99 };
 	struct itimerspec it = { .it_value.tv_nsec = 20000000 }, got;
 	timer_t id, other;
 
-	catch(SIGUSR1);
+	catch (SIGUSR1);
 	CHECK_EQ(timer_create(CLOCK_MONOTONIC, &ev, &id), 0);
 	CHECK_EQ(timer_settime(id, 0, &it, NULL), 0);
 	CHECK_EQ(timer_gettime(id, &got), 0);
@@ -219,7 +226,8 @@ TEST(posix, "TM POSIX timers: signals, values, intervals, overruns, absolute")
 	siginfo_t info;
 	struct timespec zero = { 0, 0 };
 	CHECK_EQ(sigtimedwait(&block, &info, &zero), SIGUSR1);
-	CHECK_MSG(timer_getoverrun(id) >= 5, "%d overruns in 40 ms of 3 ms ticks", timer_getoverrun(id));
+	CHECK_MSG(timer_getoverrun(id) >= 5, "%d overruns in 40 ms of 3 ms ticks",
+		  timer_getoverrun(id));
 	it = (struct itimerspec){ 0 };
 	CHECK_EQ(timer_settime(id, 0, &it, &got), 0);
 	CHECK_EQ(got.it_interval.tv_nsec, 3000000);
@@ -248,7 +256,8 @@ TEST(posix, "TM POSIX timers: signals, values, intervals, overruns, absolute")
 	CHECK_EQ(timer_settime(id, 0, &it, NULL), 0);
 }
 
-TEST(exec_timer, "TM an interval timer survives exec, a POSIX timer does not; neither survives fork")
+TEST(exec_timer,
+     "TM an interval timer survives exec, a POSIX timer does not; neither survives fork")
 {
 	struct itimerval it = { .it_value.tv_sec = 100 }, got;
 

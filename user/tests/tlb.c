@@ -1,10 +1,11 @@
 /*
- * TLB shootdown: after a call that takes a page or a right away has returned, no CPU uses the old translation; and no
- * frame is used again before that. known-bugs: TL-01, TL-02, TL-04, TL-05, TL-07, TL-09, TL-10.
+ * TLB shootdown: after a call that takes a page or a right away has returned, no CPU uses the old
+ * translation; and no frame is used again before that. known-bugs: TL-01, TL-02, TL-04, TL-05,
+ * TL-07, TL-09, TL-10.
  */
 #include "harness.h"
 
-#define MAX 8	/* CPUs that take part */
+#define MAX 8 /* CPUs that take part */
 
 static int cpus(void)
 {
@@ -22,7 +23,7 @@ static char *page_at(size_t nth)
 
 /* What the threads of a test share; every test begins with all of it zero. */
 static struct {
-	char *x;			/* the page that all is about */
+	char *x; /* the page that all is about */
 	volatile bool flag, stop;
 	volatile long turn;
 	long n;
@@ -33,15 +34,15 @@ static struct {
 
 static __attribute__((noinline)) bool spin_read(const volatile char *x, volatile bool *until)
 {
-	return TRY(while (!*until) (void)*x);
+	return TRY(while (!*until)(void) * x);
 }
 
 static __attribute__((noinline)) bool spin_write(volatile unsigned *x, volatile bool *until)
 {
-	return TRY(while (!*until) ++*x);
+	return TRY(while (!*until)++ * x);
 }
 
-/* ---- TL-01 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-01 ------------------------------------------------------------------------------ */
 
 enum { UNMAP, PROTECT, REMAP, MADVISE, KINDS };
 
@@ -56,18 +57,10 @@ static void *reader(void *arg)
 		while (!w.flag)
 			pause_cpu();
 		switch (kind) {
-		case UNMAP:
-			CHECK_FAULT(loads(w.x), SIGSEGV, SEGV_MAPERR_, w.x);
-			break;
-		case PROTECT:
-			CHECK_FAULT(loads(w.x), SIGSEGV, SEGV_ACCERR_, w.x);
-			break;
-		case REMAP:
-			CHECK_EQ(*(volatile char *)w.x, 2);
-			break;
-		case MADVISE:
-			CHECK_EQ(*(volatile char *)w.x, 0);
-			break;
+		case UNMAP: CHECK_FAULT(loads(w.x), SIGSEGV, SEGV_MAPERR_, w.x); break;
+		case PROTECT: CHECK_FAULT(loads(w.x), SIGSEGV, SEGV_ACCERR_, w.x); break;
+		case REMAP: CHECK_EQ(*(volatile char *)w.x, 2); break;
+		case MADVISE: CHECK_EQ(*(volatile char *)w.x, 0); break;
 		}
 		meet(&w.end);
 	}
@@ -77,21 +70,15 @@ static void *reader(void *arg)
 static void take_away(int kind)
 {
 	switch (kind) {
-	case UNMAP:
-		NEED(munmap(w.x, P) == 0);
-		break;
-	case PROTECT:
-		NEED(mprotect(w.x, P, PROT_NONE) == 0);
-		break;
-	case MADVISE:
-		NEED(madvise(w.x, P, MADV_DONTNEED) == 0);
-		break;
+	case UNMAP: NEED(munmap(w.x, P) == 0); break;
+	case PROTECT: NEED(mprotect(w.x, P, PROT_NONE) == 0); break;
+	case MADVISE: NEED(madvise(w.x, P, MADV_DONTNEED) == 0); break;
 	case REMAP: {
 		char *two = map(P, RW, ANON);
 
 		*two = 2;
-		NEED(raw_mremap((unsigned long)two, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)w.x) ==
-		     (long)w.x);
+		NEED(raw_mremap((unsigned long)two, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+				(unsigned long)w.x) == (long)w.x);
 		break;
 	}
 	}
@@ -112,8 +99,9 @@ static void all_pairs(int kind)
 			w.flag = false;
 			pthread_t t = start(reader, (void *)(intptr_t)kind);
 			pin(a);
-			for (long i = 0; ; i++) {
-				NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
+			for (long i = 0;; i++) {
+				NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) ==
+				     (long)w.x);
 				*w.x = 1;
 				w.flag = false;
 				if (!lead(&w.meet, i < 1 || go_on(i, 3)))
@@ -128,10 +116,22 @@ static void all_pairs(int kind)
 		}
 }
 
-TEST(munmap_pairs, "TL-01 munmap, seen by every other CPU")			{ all_pairs(UNMAP); }
-TEST(mprotect_pairs, "TL-01 mprotect to none, seen by every other CPU")	{ all_pairs(PROTECT); }
-TEST(remap_pairs, "TL-01 another page put in place, seen by every other CPU")	{ all_pairs(REMAP); }
-TEST(madvise_pairs, "TL-01 DONTNEED, seen by every other CPU")		{ all_pairs(MADVISE); }
+TEST(munmap_pairs, "TL-01 munmap, seen by every other CPU")
+{
+	all_pairs(UNMAP);
+}
+TEST(mprotect_pairs, "TL-01 mprotect to none, seen by every other CPU")
+{
+	all_pairs(PROTECT);
+}
+TEST(remap_pairs, "TL-01 another page put in place, seen by every other CPU")
+{
+	all_pairs(REMAP);
+}
+TEST(madvise_pairs, "TL-01 DONTNEED, seen by every other CPU")
+{
+	all_pairs(MADVISE);
+}
 
 static void *late_writer(void *arg)
 {
@@ -159,7 +159,7 @@ TEST(late_write, "TL-01 no store lands after mprotect has returned", .cpus = 2, 
 			w.cpu = b;
 			pthread_t t = start(late_writer, NULL);
 			pin(a);
-			for (long i = 0; ; i++) {
+			for (long i = 0;; i++) {
 				volatile unsigned *x = (unsigned *)w.x;
 
 				NEED(mprotect(w.x, P, RW) == 0);
@@ -193,7 +193,7 @@ TEST(swap, "TL-01 two file pages swapped under a reader", .cpus = 2)
 	/* The reader's check is for 2, so every round ends there. */
 	pthread_t t = start(reader, (void *)(intptr_t)REMAP);
 	pin(0);
-	for (long i = 0; ; i++) {
+	for (long i = 0;; i++) {
 		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, 0) == w.x);
 		CHECK_EQ(*(volatile char *)w.x, 1);
 		w.flag = false;
@@ -206,11 +206,14 @@ TEST(swap, "TL-01 two file pages swapped under a reader", .cpus = 2)
 	join(t);
 }
 
-/* ---- TL-02 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-02 ------------------------------------------------------------------------------ */
 
 #define CREW 16
 
-static struct { char *page[CREW]; int n; } crew;
+static struct {
+	char *page[CREW];
+	int n;
+} crew;
 
 static void *unmapper(void *arg)
 {
@@ -281,13 +284,15 @@ TEST(alone, "TL-02 a program on one CPU interrupts nobody")
 			unmap(p, P);
 		}
 		long after = field(path, names[i]);
-		CHECK_MSG(after - before < 25, "%ld interrupts for 50 unmaps of a single-threaded program", after - before);
+		CHECK_MSG(after - before < 25,
+			  "%ld interrupts for 50 unmaps of a single-threaded program",
+			  after - before);
 		return;
 	}
 	skip("no count of shootdown interrupts");
 }
 
-/* ---- TL-04 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-04 ------------------------------------------------------------------------------ */
 
 static __attribute__((noinline)) bool bump(volatile unsigned *x)
 {
@@ -301,7 +306,10 @@ static void *nomad(void *arg)
 	int at = 0;
 
 	while (!w.stop) {
-		/* Off this CPU and on another, or away while somebody else runs, and then a store at once. */
+		/*
+		 * Off this CPU and on another, or away while somebody else runs, and then a store
+		 * at once.
+		 */
 		if (sleeps)
 			nanosleep(&(struct timespec){ 0, 20000 }, NULL);
 		else
@@ -333,7 +341,7 @@ static void wanderer(bool sleeps)
 		CHECK_EQ(*x, first);
 		NEED(mprotect(w.x, P, RW) == 0);
 		if (i % 3 == 0)
-			for (long seen = w.made; w.made == seen && !test_failed; )
+			for (long seen = w.made; w.made == seen && !test_failed;)
 				sched_yield();
 	}
 	w.stop = true;
@@ -341,12 +349,21 @@ static void wanderer(bool sleeps)
 	CHECK_MSG(*x > 2, "the wanderer never stored");
 }
 
-TEST(migrating, "TL-04 a migrating thread against mprotect", .cpus = 2, .seconds = 40)	{ wanderer(false); }
-TEST(sleeping, "TL-04 a thread that sleeps and wakes against mprotect", .seconds = 40)	{ wanderer(true); }
+TEST(migrating, "TL-04 a migrating thread against mprotect", .cpus = 2, .seconds = 40)
+{
+	wanderer(false);
+}
+TEST(sleeping, "TL-04 a thread that sleeps and wakes against mprotect", .seconds = 40)
+{
+	wanderer(true);
+}
 
 TEST(other_process, "TL-04 another process runs on the CPU between", .cpus = 2, .seconds = 40)
 {
-	/* On CPU 1 the thread and another process alternate; a lazily kept address space must still be flushed. */
+	/*
+	 * On CPU 1 the thread and another process alternate; a lazily kept address space must still
+	 * be flushed.
+	 */
 	pid_t pid = xfork();
 
 	if (pid == 0) {
@@ -380,7 +397,7 @@ TEST(other_process, "TL-04 another process runs on the CPU between", .cpus = 2, 
 	CHECK_KILLED(pid, SIGKILL);
 }
 
-/* ---- TL-05 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-05 ------------------------------------------------------------------------------ */
 
 #define STAMP 0x7a
 
@@ -388,7 +405,7 @@ static char *old_at, *new_at;
 
 static __attribute__((noinline)) bool stamp_until_gone(volatile char *x)
 {
-	return TRY(for (;;) *x = STAMP);
+	return TRY(for (;;) * x = STAMP);
 }
 
 static void *stamper(void *arg)
@@ -397,7 +414,8 @@ static void *stamper(void *arg)
 	pin(1);
 	while (follow(&w.meet)) {
 		stamp_until_gone(old_at);
-		CHECK_MSG(hit.sig == SIGSEGV && hit.code == SEGV_MAPERR_ && hit.addr == (uintptr_t)old_at,
+		CHECK_MSG(hit.sig == SIGSEGV && hit.code == SEGV_MAPERR_ &&
+				  hit.addr == (uintptr_t)old_at,
 			  "signal %d code %d", hit.sig, hit.code);
 		meet(&w.end);
 	}
@@ -434,7 +452,8 @@ static void *allocator(void *arg)
 	return NULL;
 }
 
-TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpus = 2, .seconds = 40)
+TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpus = 2,
+     .seconds = 40)
 {
 	pthread_t t[3];
 
@@ -446,8 +465,9 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 	t[1] = start(zapper, NULL);
 	t[2] = start(allocator, NULL);
 	pin(0);
-	for (long i = 0; ; i++) {
-		NEED(raw_mmap((unsigned long)old_at, P, RW, ANON | MAP_FIXED, -1, 0) == (long)old_at);
+	for (long i = 0;; i++) {
+		NEED(raw_mmap((unsigned long)old_at, P, RW, ANON | MAP_FIXED, -1, 0) ==
+		     (long)old_at);
 		*old_at = STAMP;
 		if (!lead(&w.meet, go_on(i, 200)))
 			break;
@@ -455,8 +475,8 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 			;
 		if (i % 2)
 			rp_arm("gather_flush", 1);
-		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED, (unsigned long)new_at) ==
-		     (long)new_at);
+		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
+				(unsigned long)new_at) == (long)new_at);
 		char c = *(volatile char *)new_at;
 		CHECK_MSG(c == STAMP || c == 0, "the moved page holds 0x%x", c);
 		meet(&w.end);
@@ -470,7 +490,7 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 
 /* Place for TL-05 with a 2 MiB page. */
 
-/* ---- TL-07 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-07 ------------------------------------------------------------------------------ */
 
 static __attribute__((noinline)) bool watch(const volatile unsigned char *x)
 {
@@ -516,7 +536,7 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 	catch_faults();
 	pthread_t t = start(watcher, NULL), f = start(filler, NULL);
 	pin(0);
-	for (long i = 0; ; i++) {
+	for (long i = 0;; i++) {
 		NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
 		memset(w.x, 0x11, P);
 		if (!lead(&w.meet, go_on(i, 200)))
@@ -538,11 +558,14 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 	join(f);
 }
 
-/* ---- TL-09 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-09 ------------------------------------------------------------------------------ */
 
 enum { PAGES = 128 };
 
-static struct { unsigned *p; long faults[2]; } both;
+static struct {
+	unsigned *p;
+	long faults[2];
+} both;
 
 static void *both_write(void *arg)
 {
@@ -559,8 +582,10 @@ static void *both_write(void *arg)
 		meet(&w.end);
 		if (me == 0)
 			for (int k = 0; k < PAGES; k++)
-				if (both.p[k * P / 4] != (unsigned)k + 1 || both.p[k * P / 4 + 1] != (unsigned)k + 2)
-					FAIL("page %d holds %u and %u", k, both.p[k * P / 4], both.p[k * P / 4 + 1]);
+				if (both.p[k * P / 4] != (unsigned)k + 1 ||
+				    both.p[k * P / 4 + 1] != (unsigned)k + 2)
+					FAIL("page %d holds %u and %u", k, both.p[k * P / 4],
+					     both.p[k * P / 4 + 1]);
 		meet(&w.end);
 	}
 	return NULL;
@@ -586,16 +611,23 @@ static void two_writers(bool cow)
 			pthread_t t = start(both_write, (void *)1);
 			both_write(NULL);
 			join(t);
-			CHECK_MSG(both.faults[0] + both.faults[1] <= 2 * PAGES + 40, "%ld faults for %d pages",
-				  both.faults[0] + both.faults[1], PAGES);
+			CHECK_MSG(both.faults[0] + both.faults[1] <= 2 * PAGES + 40,
+				  "%ld faults for %d pages", both.faults[0] + both.faults[1],
+				  PAGES);
 			done();
 		}
 		join_child(pid);
 	}
 }
 
-TEST(same_fresh, "TL-09 two threads write the same fresh pages", .cpus = 2)	{ two_writers(false); }
-TEST(same_cow, "TL-09 two threads write the same COW pages", .cpus = 2)		{ two_writers(true); }
+TEST(same_fresh, "TL-09 two threads write the same fresh pages", .cpus = 2)
+{
+	two_writers(false);
+}
+TEST(same_cow, "TL-09 two threads write the same COW pages", .cpus = 2)
+{
+	two_writers(true);
+}
 
 static void *retrier(void *arg)
 {
@@ -621,7 +653,7 @@ TEST(upgrade, "TL-09 a store is retried until mprotect allows it", .cpus = 2)
 	catch_faults();
 	pthread_t t = start(retrier, NULL);
 	pin(0);
-	for (long i = 0; ; i++) {
+	for (long i = 0;; i++) {
 		NEED(mprotect(w.x, P, PROT_READ) == 0);
 		if (!lead(&w.meet, go_on(i, 200)))
 			break;
@@ -634,11 +666,13 @@ TEST(upgrade, "TL-09 a store is retried until mprotect allows it", .cpus = 2)
 	join(t);
 }
 
-/* ---- TL-10 -------------------------------------------------------------------------------------------------- */
+/* ---- TL-10 ------------------------------------------------------------------------------ */
 
 enum { TABLES = 8 };
 
-static struct { char *base, *beside; } tables;
+static struct {
+	char *base, *beside;
+} tables;
 
 static void *neighbour(void *arg)
 {
@@ -649,14 +683,17 @@ static void *neighbour(void *arg)
 			volatile char *q = tables.base + i * HUGE + 7 * P;
 
 			if (TRY({
-				char c = *q;
+				    char c = *q;
 
-				/* Mapped it holds zero or 1; through a freed table it would be anything. */
-				if (c != 0 && c != 1)
-					FAIL("read 0x%x through a freed table", (unsigned char)c);
-			}))
+				    /* Mapped it holds zero or 1; through a freed table it would be
+				     * anything. */
+				    if (c != 0 && c != 1)
+					    FAIL("read 0x%x through a freed table",
+						 (unsigned char)c);
+			    }))
 				continue;
-			if (hit.sig != SIGSEGV || (hit.code != SEGV_MAPERR_ && hit.code != SEGV_ACCERR_))
+			if (hit.sig != SIGSEGV ||
+			    (hit.code != SEGV_MAPERR_ && hit.code != SEGV_ACCERR_))
 				FAIL("signal %d code %d", hit.sig, hit.code);
 			if (*(volatile char *)(tables.beside + i * HUGE) != 3)
 				FAIL("the neighbour's page is lost");
@@ -685,7 +722,10 @@ TEST(table_freed, "TL-10 no access goes through a freed page table", .cpus = 2, 
 			b[k * HUGE + 7 * P] = 1;
 		rp_arm("gather_flush", 1);
 		unmap(b, TABLES * HUGE);
-		/* The tables' frames come back as data that looks like table entries: present, writable, user. */
+		/*
+		 * The tables' frames come back as data that looks like table entries: present,
+		 * writable, user.
+		 */
 		uint64_t *m = map(2 * TABLES * P, RW, ANON);
 		for (size_t k = 0; k < 2 * TABLES * P / 8; k++)
 			m[k] = 0xe7;

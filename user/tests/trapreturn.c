@@ -1,15 +1,18 @@
 /*
- * Trap entry and return: what a signal frame may make the kernel return to, the ends of user space, the stack
- * selector after SYSRET, the meaning of a fault's error code, kernel addresses touched by a program.
- * known-bugs: UA-06, UA-07, UA-08, UA-10, UA-11, UA-13.
+ * Trap entry and return: what a signal frame may make the kernel return to, the ends of user space,
+ * the stack selector after SYSRET, the meaning of a fault's error code, kernel addresses touched by
+ * a program. known-bugs: UA-06, UA-07, UA-08, UA-10, UA-11, UA-13.
  */
 #include "harness.h"
 
 #include <ucontext.h>
 
-/* ---- UA-06 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-06 ------------------------------------------------------------------------------ */
 
-static struct { int reg; unsigned long value; } edit;
+static struct {
+	int reg;
+	unsigned long value;
+} edit;
 
 static void edit_context(int sig, siginfo_t *info, void *uc)
 {
@@ -57,9 +60,11 @@ static void bad_returns(void)
 	clear_mask();
 	CHECK_FAULT(return_with(REG_RIP, 1UL << 63), SIGSEGV, SI_KERNEL_, 0);
 	clear_mask();
-	CHECK_FAULT(return_with(REG_RIP, 0xffffffff81000000), SIGSEGV, SEGV_MAPERR_, 0xffffffff81000000);
+	CHECK_FAULT(return_with(REG_RIP, 0xffffffff81000000), SIGSEGV, SEGV_MAPERR_,
+		    0xffffffff81000000);
 	clear_mask();
-	CHECK_FAULT(return_with(REG_RIP, 0xffff888000000000), SIGSEGV, SEGV_MAPERR_, 0xffff888000000000);
+	CHECK_FAULT(return_with(REG_RIP, 0xffff888000000000), SIGSEGV, SEGV_MAPERR_,
+		    0xffff888000000000);
 	clear_mask();
 	CHECK_FAULT(return_with(REG_RIP, 0), SIGSEGV, SEGV_MAPERR_, 0);
 	clear_mask();
@@ -85,8 +90,8 @@ TEST(sigreturn_flags, "UA-06 sigreturn drops IOPL and NT")
 	__asm__ volatile("pushfq; popq %0" : "=r"(flags));
 	CHECK_EQ(flags >> 12 & 3, 0);
 	CHECK_EQ(flags >> 14 & 1, 0);
-	CHECK_EQ(flags >> 9 & 1, 1);	/* interrupts are on */
-	CHECK_RUNS(return_with(REG_EFL, 1 << 17 | 1 << 19 | 1 << 20));	/* VM, VIF, VIP */
+	CHECK_EQ(flags >> 9 & 1, 1);                                   /* interrupts are on */
+	CHECK_RUNS(return_with(REG_EFL, 1 << 17 | 1 << 19 | 1 << 20)); /* VM, VIF, VIP */
 	getppid();
 	__asm__ volatile("pushfq; popq %0" : "=r"(flags));
 	CHECK_EQ(flags >> 17 & 1, 0);
@@ -96,7 +101,9 @@ TEST(sigreturn_keeps, "UA-06 sigreturn restores the registers that it may")
 {
 	unsigned long flags;
 
-	/* The direction flag is a program's own business, and off again at the entry of a handler. */
+	/*
+	 * The direction flag is a program's own business, and off again at the entry of a handler.
+	 */
 	CHECK_RUNS(return_with(REG_R10, 0x1234));
 	__asm__ volatile("pushfq; popq %0" : "=r"(flags));
 	CHECK_EQ(flags >> 10 & 1, 0);
@@ -108,7 +115,8 @@ TEST(sigreturn_garbage, "UA-06 rt_sigreturn without a frame")
 
 	if (pid == 0) {
 		/* A stack pointer at whose frame there is nothing. */
-		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" :: "r"(0x1000UL) : "memory");
+		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(0x1000UL)
+				 : "memory");
 		_exit(0);
 	}
 	CHECK_KILLED(pid, SIGSEGV);
@@ -118,13 +126,14 @@ TEST(sigreturn_garbage, "UA-06 rt_sigreturn without a frame")
 		char *p = map(4 * P, RW, ANON);
 
 		memset(p, 0xff, 4 * P);
-		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" :: "r"(p + P) : "memory");
+		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(p + P) : "memory");
 		_exit(0);
 	}
 	CHECK_KILLED(pid, SIGSEGV);
 	pid = xfork();
 	if (pid == 0) {
-		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" :: "r"(1UL << 63) : "memory");
+		__asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(1UL << 63)
+				 : "memory");
 		_exit(0);
 	}
 	int status = wait_raw(pid);
@@ -155,7 +164,8 @@ TEST(sigreturn_everywhere, "UA-06 bad returns on every CPU")
 
 TEST(handler_bad, "UA-06 a handler at a bad address, a stack where no frame fits")
 {
-	static void *const at[] = { (void *)0x800000000000, (void *)0xffffffff81000000, (void *)16 };
+	static void *const at[] = { (void *)0x800000000000, (void *)0xffffffff81000000,
+				    (void *)16 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
 		pid_t pid = xfork();
@@ -167,21 +177,23 @@ TEST(handler_bad, "UA-06 a handler at a bad address, a stack where no frame fits
 		}
 		CHECK_KILLED(pid, SIGSEGV);
 	}
-	static const unsigned long stacks[] = { 0x1000, 0x800000001000, 1UL << 63, 0xffffffff81000000, 0 };
+	static const unsigned long stacks[] = { 0x1000, 0x800000001000, 1UL << 63,
+						0xffffffff81000000, 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(stacks); i++) {
 		pid_t pid = xfork();
 
 		if (pid == 0) {
 			signal(SIGUSR1, _exit);
-			__asm__ volatile("mov %0, %%rsp; syscall"
-				:: "r"(stacks[i]), "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1) : "rcx", "r11", "memory");
+			__asm__ volatile("mov %0, %%rsp; syscall" ::"r"(stacks[i]), "a"(SYS_kill),
+					 "D"(getpid()), "S"(SIGUSR1)
+					 : "rcx", "r11", "memory");
 			_exit(0);
 		}
 		CHECK_KILLED(pid, SIGSEGV);
 	}
 }
 
-/* ---- UA-07 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-07 ------------------------------------------------------------------------------ */
 
 static void *last_bytes(void *arg)
 {
@@ -190,15 +202,18 @@ static void *last_bytes(void *arg)
 
 	CHECK_ERR(raw_mmap(USER_END, P, RW, ANON | MAP_FIXED, -1, 0), ENOMEM);
 	CHECK_ERR(raw_mmap((unsigned long)top, 2 * P, RW, ANON | MAP_FIXED, -1, 0), ENOMEM);
-	if (raw_mmap((unsigned long)top, P, RW | PROT_EXEC, ANON | MAP_FIXED_NOREPLACE, -1, 0) == -1) {
+	if (raw_mmap((unsigned long)top, P, RW | PROT_EXEC, ANON | MAP_FIXED_NOREPLACE, -1, 0) ==
+	    -1) {
 		/* The first thread's stack is there; another thread may take its end away. */
 		CHECK_EQ(errno, EEXIST);
-		NEED(raw_mmap((unsigned long)top, P, RW | PROT_EXEC, ANON | MAP_FIXED, -1, 0) == (long)top);
+		NEED(raw_mmap((unsigned long)top, P, RW | PROT_EXEC, ANON | MAP_FIXED, -1, 0) ==
+		     (long)top);
 	}
 	use_altstack();
 	top[P - 2] = 0x0f;
 	top[P - 1] = 0x05;
-	CHECK_FAULT(TRY(__asm__ volatile("call *%0" :: "r"(top + P - 2), "a"(SYS_getppid) : "rcx", "r11", "memory")),
+	CHECK_FAULT(TRY(__asm__ volatile("call *%0" ::"r"(top + P - 2), "a"(SYS_getppid)
+					 : "rcx", "r11", "memory")),
 		    SIGSEGV, SEGV_MAPERR_, USER_END);
 	/* And an ordinary instruction that ends there. */
 	top[P - 1] = (char)0x90;
@@ -214,7 +229,7 @@ TEST(last_bytes_test, "UA-07 a system call in the last bytes of user space")
 	join(start(last_bytes, NULL));
 }
 
-/* ---- UA-08 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-08 ------------------------------------------------------------------------------ */
 
 static unsigned stack_selector(void)
 {
@@ -238,7 +253,8 @@ TEST(selector, "UA-08 the stack selector after system calls, faults and preempti
 		unsigned after_fault = stack_selector();
 
 		if (after_call != first || after_fault != first) {
-			FAIL("ss 0x%x, after a call 0x%x, after a fault 0x%x", first, after_call, after_fault);
+			FAIL("ss 0x%x, after a call 0x%x, after a fault 0x%x", first, after_call,
+			     after_fault);
 			return;
 		}
 		if (i % 256 == 255)
@@ -255,16 +271,19 @@ TEST(syscall_registers, "UA-08 a system call changes only rax, rcx and r11")
 
 		__asm__ volatile(
 			"push %%rbp; push %%rbx\n\t"
-			"mov $0x11, %%edi; mov $0x22, %%esi; mov $0x33, %%edx; mov $0x44, %%r10d\n\t"
-			"mov $0x55, %%r8d; mov $0x66, %%r9d; mov $0x77, %%ebx; mov $0x88, %%r12d\n\t"
+			"mov $0x11, %%edi; mov $0x22, %%esi\n\t"
+			"mov $0x33, %%edx; mov $0x44, %%r10d\n\t"
+			"mov $0x55, %%r8d; mov $0x66, %%r9d\n\t"
+			"mov $0x77, %%ebx; mov $0x88, %%r12d\n\t"
 			"syscall\n\t"
 			"xor $0x11, %%rdi; xor $0x22, %%rsi; xor $0x33, %%rdx; xor $0x44, %%r10\n\t"
 			"xor $0x55, %%r8; xor $0x66, %%r9; xor $0x77, %%rbx; xor $0x88, %%r12\n\t"
-			"or %%rsi, %%rdi; or %%rdx, %%rdi; or %%r10, %%rdi; or %%r8, %%rdi; or %%r9, %%rdi\n\t"
+			"or %%rsi, %%rdi; or %%rdx, %%rdi; or %%r10, %%rdi\n\t"
+			"or %%r8, %%rdi; or %%r9, %%rdi\n\t"
 			"or %%rbx, %%rdi; or %%r12, %%rdi\n\t"
 			"pop %%rbx; pop %%rbp"
-			: "+a"(rax), "=D"(out[0])
-			:: "rsi", "rdx", "r10", "r8", "r9", "r12", "rcx", "r11", "memory", "cc");
+			: "+a"(rax), "=D"(out[0])::"rsi", "rdx", "r10", "r8", "r9", "r12", "rcx",
+			  "r11", "memory", "cc");
 		bad |= out[0];
 		if (rax != (unsigned long)getppid())
 			FAIL("getppid gave %lu", rax);
@@ -274,7 +293,9 @@ TEST(syscall_registers, "UA-08 a system call changes only rax, rcx and r11")
 
 TEST(unknown_calls, "UA-08 unknown call numbers give ENOSYS")
 {
-	static const unsigned long numbers[] = { 511, 1000, 4096, 0x7fffffff, 0x80000000, 1UL << 32 | 1000, -1UL };
+	static const unsigned long numbers[] = { 511,        1000,       4096,
+						 0x7fffffff, 0x80000000, 1UL << 32 | 1000,
+						 -1UL };
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		CHECK_ERR(syscall(numbers[i], 0, 0, 0, 0, 0, 0), ENOSYS);
@@ -282,7 +303,7 @@ TEST(unknown_calls, "UA-08 unknown call numbers give ENOSYS")
 	CHECK_EQ(syscall(1UL << 32 | SYS_getppid), getppid());
 }
 
-/* ---- UA-10 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-10 ------------------------------------------------------------------------------ */
 
 TEST(error_code, "UA-10 the handler heeds the error code")
 {
@@ -324,7 +345,8 @@ TEST(straddle, "UA-10 an access that crosses into a page it may not touch")
 	NEED(mprotect(m + P, P, PROT_NONE) == 0);
 	CHECK(!TRY(*(volatile unsigned long *)(m + P - 4) = 1));
 	CHECK(hit.sig == SIGSEGV && hit.code == SEGV_ACCERR_);
-	CHECK_MSG(hit.addr == (uintptr_t)(m + P), "si_addr 0x%lx, expected 0x%lx", hit.addr, (long)(m + P));
+	CHECK_MSG(hit.addr == (uintptr_t)(m + P), "si_addr 0x%lx, expected 0x%lx", hit.addr,
+		  (long)(m + P));
 }
 
 TEST(default_action, "UA-10 without a handler the fault kills")
@@ -362,56 +384,67 @@ TEST(other_exceptions, "UA-10 exceptions other than page faults")
 	volatile int zero = 0, one = 1;
 	extern char div_at[];
 
-	m[0] = 0x0f, m[1] = 0x0b;			/* ud2 */
-	CHECK_FAULT(jumps(m), SIGILL, 2, m);		/* ILL_ILLOPN */
-	m[0] = (char)0xcc, m[1] = (char)0xc3;		/* int3 */
+	m[0] = 0x0f, m[1] = 0x0b;             /* ud2 */
+	CHECK_FAULT(jumps(m), SIGILL, 2, m);  /* ILL_ILLOPN */
+	m[0] = (char)0xcc, m[1] = (char)0xc3; /* int3 */
 	CHECK(!jumps(m));
 	CHECK_EQ(hit.sig, SIGTRAP);
 	CHECK_EQ(hit.code, SI_KERNEL_);
-	CHECK(!TRY(__asm__ volatile("cltd\n.globl div_at\ndiv_at: idivl %1" :: "a"(one), "r"(zero) : "edx", "cc")));
+	CHECK(!TRY(__asm__ volatile("cltd\n.globl div_at\ndiv_at: idivl %1" ::"a"(one), "r"(zero)
+				    : "edx", "cc")));
 	CHECK_EQ(hit.sig, SIGFPE);
-	CHECK_EQ(hit.code, 1);				/* FPE_INTDIV */
+	CHECK_EQ(hit.code, 1); /* FPE_INTDIV */
 	CHECK_EQ(hit.addr, (long)div_at);
-	m[0] = (char)0xf4;				/* hlt */
+	m[0] = (char)0xf4; /* hlt */
 	CHECK_FAULT(jumps(m), SIGSEGV, SI_KERNEL_, 0);
-	m[0] = (char)0xfa;				/* cli */
+	m[0] = (char)0xfa; /* cli */
 	CHECK_FAULT(jumps(m), SIGSEGV, SI_KERNEL_, 0);
-	m[0] = (char)0xcd, m[1] = 0x0e;			/* int 14 */
+	m[0] = (char)0xcd, m[1] = 0x0e; /* int 14 */
 	CHECK_FAULT(jumps(m), SIGSEGV, SI_KERNEL_, 0);
-	m[0] = (char)0xec;				/* in al, dx */
+	m[0] = (char)0xec; /* in al, dx */
 	CHECK_FAULT(jumps(m), SIGSEGV, SI_KERNEL_, 0);
-	m[0] = 0x0f, m[1] = 0x30;			/* wrmsr */
+	m[0] = 0x0f, m[1] = 0x30; /* wrmsr */
 	CHECK_FAULT(jumps(m), SIGSEGV, SI_KERNEL_, 0);
-	m[0] = 0x0f, m[1] = 0x22, m[2] = (char)0xd8;	/* mov cr3, rax */
+	m[0] = 0x0f, m[1] = 0x22, m[2] = (char)0xd8; /* mov cr3, rax */
 	CHECK_FAULT(jumps(m), SIGSEGV, SI_KERNEL_, 0);
 	CHECK_FAULT(loads((void *)(1UL << 62)), SIGSEGV, SI_KERNEL_, 0);
 }
 
 TEST(bad_selectors, "UA-10 bad selectors, and a null FS or GS, harm only the program")
 {
-	CHECK(!TRY(__asm__ volatile("mov %0, %%ds" :: "r"(0xfff8))));
+	CHECK(!TRY(__asm__ volatile("mov %0, %%ds" ::"r"(0xfff8))));
 	CHECK(hit.sig == SIGSEGV && hit.code == SI_KERNEL_);
-	CHECK(!TRY(__asm__ volatile("mov %0, %%gs" :: "r"(0x1000))));
+	CHECK(!TRY(__asm__ volatile("mov %0, %%gs" ::"r"(0x1000))));
 	CHECK(hit.sig == SIGSEGV && hit.code == SI_KERNEL_);
-	__asm__ volatile("mov %0, %%gs" :: "r"(0));
-	__asm__ volatile("mov %0, %%ds; mov %0, %%es" :: "r"(0));
+	__asm__ volatile("mov %0, %%gs" ::"r"(0));
+	__asm__ volatile("mov %0, %%ds; mov %0, %%es" ::"r"(0));
 	for (int i = 0; i < 200; i++) {
 		syscall(SYS_getppid);
 		sched_yield();
 	}
-	CHECK_EQ(test_failed, 0);	/* thread-local and global data are still there */
+	CHECK_EQ(test_failed, 0); /* thread-local and global data are still there */
 	CHECK(try_here == NULL);
 }
 
-/* ---- UA-11 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-11 ------------------------------------------------------------------------------ */
 
 TEST(kernel_addresses, "UA-11 user access to kernel addresses")
 {
 	static const unsigned long canonical[] = {
-		0, 0x10, 0x7ffffffff000, 0xffff800000000000, 0xffff888000000000, 0xffffc90000000000,
-		0xffffffff80000000, 0xffffffff81000000, 0xffffffff80100000, 0xfffffffffffff000, 0xffffffffffffffff,
+		0,
+		0x10,
+		0x7ffffffff000,
+		0xffff800000000000,
+		0xffff888000000000,
+		0xffffc90000000000,
+		0xffffffff80000000,
+		0xffffffff81000000,
+		0xffffffff80100000,
+		0xfffffffffffff000,
+		0xffffffffffffffff,
 	};
-	static const unsigned long wild[] = { 0x800000000000, 1UL << 63, 0xffff7fffffffffff, 0x0001000000000000 };
+	static const unsigned long wild[] = { 0x800000000000, 1UL << 63, 0xffff7fffffffffff,
+					      0x0001000000000000 };
 
 	use_altstack();
 	for (size_t i = 0; i < ARRAY_SIZE(canonical); i++) {
@@ -430,11 +463,14 @@ TEST(kernel_addresses, "UA-11 user access to kernel addresses")
 	}
 }
 
-/* ---- UA-13 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-13 ------------------------------------------------------------------------------ */
 
-#define STRIPE	64	/* pages that one thread faults over and over */
+#define STRIPE 64 /* pages that one thread faults over and over */
 
-static struct { volatile bool stop; char *base[64]; } storm;
+static struct {
+	volatile bool stop;
+	char *base[64];
+} storm;
 
 static void *storm_faults(void *arg)
 {

@@ -1,6 +1,6 @@
 /*
- * Mapped files that shrink and grow: the end of the file, the tail of its last page, truncation against faults.
- * known-bugs: VM-13.
+ * Mapped files that shrink and grow: the end of the file, the tail of its last page, truncation
+ * against faults. known-bugs: VM-13.
  */
 #include "harness.h"
 
@@ -32,7 +32,10 @@ TEST(tail, "VM-13 the tail of the last page reads zero after a truncation inside
 	CHECK_EQ(p[P + 99], 'x');
 	CHECK_EQ(p[P + 100], 0);
 	CHECK_EQ(p[2 * P - 1], 0);
-	/* What a program writes beyond the end in the last page is not in the file when it grows again. */
+	/*
+	 * What a program writes beyond the end in the last page is not in the file when it grows
+	 * again.
+	 */
 	p[P + 200] = 'y';
 	CHECK_EQ(pread(fd, buf, 16, P + 100), 0);
 	NEED(ftruncate(fd, 2 * P) == 0);
@@ -103,11 +106,20 @@ TEST(holes, "VM-13 holes read zero and are filled by writes of either kind")
 	CHECK_EQ(st.st_size, 64 * P);
 }
 
-/* ---- truncate against fault ----------------------------------------------------------------------------------- */
+/* ---- truncate against fault ------------------------------------------------------------- */
 
-static struct { int fd; char *p; volatile bool stop; struct meet m; long n; } race;
+static struct {
+	int fd;
+	char *p;
+	volatile bool stop;
+	struct meet m;
+	long n;
+} race;
 
-/* Touches the file's page for ever: it may find bytes that were written, zero, or SIGBUS; nothing else. */
+/*
+ * Touches the file's page for ever: it may find bytes that were written, zero, or SIGBUS; nothing
+ * else.
+ */
 static void *toucher(void *arg)
 {
 	bool writes = arg != NULL;
@@ -121,7 +133,8 @@ static void *toucher(void *arg)
 			if (c != 0 && c != 'w')
 				FAIL("a foreign byte: 0x%x", (unsigned char)c);
 		});
-		if (!ran && !(hit.sig == SIGBUS && hit.code == BUS_ADRERR_ && hit.addr == (uintptr_t)race.p + 64)) {
+		if (!ran && !(hit.sig == SIGBUS && hit.code == BUS_ADRERR_ &&
+			      hit.addr == (uintptr_t)race.p + 64)) {
 			FAIL("signal %d code %d at 0x%lx", hit.sig, hit.code, hit.addr);
 			return NULL;
 		}
@@ -155,11 +168,14 @@ TEST(truncate_fault, "VM-13 truncate against faults", .seconds = 30)
 	race.stop = true;
 	join(a);
 	join(b);
-	}
+}
 
 TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retries", .seconds = 30)
 {
-	/* The faulter waits after it found the page; meanwhile the page is truncated away. Only SIGBUS is right. */
+	/*
+	 * The faulter waits after it found the page; meanwhile the page is truncated away. Only
+	 * SIGBUS is right.
+	 */
 	if (!rp_arm("file_insert", 20))
 		skip("no race points in this kernel");
 	int fd = tmpfile_fd(P);

@@ -1,6 +1,7 @@
 /*
- * The kernel touching user memory: copies that must break COW, that must fail with EFAULT and never with a signal or
- * a panic, and that fault while the kernel holds what the fault needs. known-bugs: UA-01..UA-04.
+ * The kernel touching user memory: copies that must break COW, that must fail with EFAULT and never
+ * with a signal or a panic, and that fault while the kernel holds what the fault needs. known-bugs:
+ * UA-01..UA-04.
  */
 #include "harness.h"
 
@@ -9,7 +10,7 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 
-/* ---- UA-01 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-01 ------------------------------------------------------------------------------ */
 
 static void read_into_cow(char *page, char old)
 {
@@ -112,7 +113,7 @@ TEST(other_copies, "UA-01 other calls that store into a COW page")
 
 /* Place for UA-01 with a transparent hugepage and with the huge zero page. */
 
-/* ---- UA-02 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-02 ------------------------------------------------------------------------------ */
 
 static int lowest_fd(void)
 {
@@ -136,7 +137,7 @@ static void *bad_pointer(int i)
 	case 0: return NULL;
 	case 1: return (void *)0x1000;
 	case 2: return none;
-	case 3: return (void *)ZONE;	/* mmap does not choose it */
+	case 3: return (void *)ZONE; /* mmap does not choose it */
 	case 4: return (void *)0x7ffffffff000;
 	case 5: return (void *)0x800000000000;
 	case 6: return (void *)(1UL << 63);
@@ -200,7 +201,7 @@ TEST(bad_each, "UA-02 every kind of call with bad pointers")
 		CHECK_ERR(syscall(SYS_poll, p, 1, 0), EFAULT);
 		CHECK_ERR(syscall(SYS_readlink, "/proc/self/exe", p, 16), EFAULT);
 		CHECK_ERR(syscall(SYS_mincore, map(P, RW, ANON), P, p), EFAULT);
-		if (p) {	/* NULL is allowed here */
+		if (p) { /* NULL is allowed here */
 			CHECK_ERR(syscall(SYS_rt_sigprocmask, SIG_BLOCK, p, NULL, 8), EFAULT);
 			CHECK_ERR(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, p, 8), EFAULT);
 			CHECK_ERR(syscall(SYS_rt_sigaction, SIGUSR1, p, NULL, 8), EFAULT);
@@ -208,7 +209,8 @@ TEST(bad_each, "UA-02 every kind of call with bad pointers")
 			CHECK_ERR(syscall(SYS_sigaltstack, p, NULL), EFAULT);
 			CHECK_ERR(syscall(SYS_select, 1, p, NULL, NULL, NULL), EFAULT);
 			CHECK_ERR(syscall(SYS_setitimer, ITIMER_REAL, p, NULL), EFAULT);
-			CHECK_ERR(syscall(SYS_mbind, map(P, RW, ANON), P, 2 /* BIND */, p, 64, 0), EFAULT);
+			CHECK_ERR(syscall(SYS_mbind, map(P, RW, ANON), P, 2 /* BIND */, p, 64, 0),
+				  EFAULT);
 			CHECK_ERR(syscall(SYS_set_mempolicy, 2, p, 64), EFAULT);
 			CHECK_ERR(syscall(SYS_get_mempolicy, p, NULL, 0, NULL, 0), EFAULT);
 			CHECK_ERR(syscall(SYS_sched_setaffinity, 0, 8, p), EFAULT);
@@ -270,7 +272,7 @@ TEST(kernel_range, "UA-02 ranges that begin in user space and end in the kernel"
 	CHECK_ERR(syscall(SYS_getrandom, USER_END - 8, 1UL << 40, 0), EFAULT);
 }
 
-/* ---- UA-03 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-03 ------------------------------------------------------------------------------ */
 
 TEST(beyond_eof, "UA-03 a copy from beyond the end of a mapped file")
 {
@@ -290,7 +292,7 @@ TEST(beyond_eof, "UA-03 a copy from beyond the end of a mapped file")
 
 /* Place for UA-03 with an empty hugetlb pool. */
 
-/* ---- UA-04 -------------------------------------------------------------------------------------------------- */
+/* ---- UA-04 ------------------------------------------------------------------------------ */
 
 TEST(write_self, "UA-04 write to a file from its own untouched mapping", .seconds = 10)
 {
@@ -298,14 +300,14 @@ TEST(write_self, "UA-04 write to a file from its own untouched mapping", .second
 
 	NEED(pwrite(fd, "first", 5, 0) == 5 && pwrite(fd, "second", 6, P) == 6);
 	char *m = map_fd(2 * P, RW, MAP_SHARED, fd, 0);
-	CHECK_EQ(pwrite(fd, m, P, 0), P);		/* a page from itself */
+	CHECK_EQ(pwrite(fd, m, P, 0), P); /* a page from itself */
 	unmap(m, 2 * P);
 	m = map_fd(2 * P, RW, MAP_SHARED, fd, 0);
-	CHECK_EQ(pwrite(fd, m, P, P), P);		/* the second page from the first */
+	CHECK_EQ(pwrite(fd, m, P, P), P); /* the second page from the first */
 	CHECK(!strcmp(m + P, "first"));
 	unmap(m, 2 * P);
 	m = map_fd(2 * P, RW, MAP_SHARED, fd, 0);
-	CHECK_EQ(pread(fd, m + P, P, 0), P);		/* into the mapping from the file */
+	CHECK_EQ(pread(fd, m + P, P, 0), P); /* into the mapping from the file */
 	unmap(m, 2 * P);
 	m = map_fd(2 * P, RW, MAP_SHARED, fd, 0);
 	CHECK_EQ(pread(fd, m, P, 0), P);
@@ -318,13 +320,22 @@ TEST(append_self, "UA-04 a file grows by a write from its own mapping, over its 
 	char *m = map_fd(4 * P, RW, MAP_SHARED, fd, 0);
 
 	memset(m, 's', P);
-	/* The source's second page exists only once this very write has put it there: 4096 bytes, then what there is. */
+	/*
+	 * The source's second page exists only once this very write has put it there: 4096 bytes,
+	 * then what there is.
+	 */
 	long n = pwrite(fd, m, 2 * P, P);
-	CHECK_MSG(n == (long)P || n == 2 * (long)P, "write gave %ld %s", n, n < 0 ? errno_name(errno) : "");
+	CHECK_MSG(n == (long)P || n == 2 * (long)P, "write gave %ld %s", n,
+		  n < 0 ? errno_name(errno) : "");
 	CHECK_EQ(m[P], 's');
 }
 
-struct crossing { int fd_to; char *from; struct meet *m; bool leads; };
+struct crossing {
+	int fd_to;
+	char *from;
+	struct meet *m;
+	bool leads;
+};
 
 static void *cross(void *arg)
 {

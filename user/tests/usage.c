@@ -1,6 +1,6 @@
 /*
- * Who used how much CPU, and where it ran: getrusage, times, clock_gettime of CPU time; affinity, getcpu, yielding,
- * preemption and balance.
+ * Who used how much CPU, and where it ran: getrusage, times, clock_gettime of CPU time; affinity,
+ * getcpu, yielding, preemption and balance.
  */
 #include "harness.h"
 
@@ -79,7 +79,8 @@ TEST(idle_time, "US sleeping is no time; switches are counted")
 	getrusage(RUSAGE_SELF, &b);
 	uint64_t used = us(b.ru_utime) + us(b.ru_stime) - us(a.ru_utime) - us(a.ru_stime);
 	CHECK_MSG(used < 60000, "%lu us used in 100 ms of sleep", used);
-	CHECK_MSG(b.ru_nvcsw - a.ru_nvcsw >= 10, "%ld voluntary switches for 10 sleeps", b.ru_nvcsw - a.ru_nvcsw);
+	CHECK_MSG(b.ru_nvcsw - a.ru_nvcsw >= 10, "%ld voluntary switches for 10 sleeps",
+		  b.ru_nvcsw - a.ru_nvcsw);
 }
 
 TEST(children_time, "US children's time is theirs until they are waited for")
@@ -98,9 +99,11 @@ TEST(children_time, "US children's time is theirs until they are waited for")
 	CHECK_EQ(wait4(pid, &status, 0, &ru), pid);
 	getrusage(RUSAGE_CHILDREN, &after);
 	CHECK_EQ(us(after.ru_utime) + us(after.ru_stime), us(ru.ru_utime) + us(ru.ru_stime));
-	CHECK_MSG(us(ru.ru_utime) + us(ru.ru_stime) > 5000, "the child used %lu us", us(ru.ru_utime) + us(ru.ru_stime));
+	CHECK_MSG(us(ru.ru_utime) + us(ru.ru_stime) > 5000, "the child used %lu us",
+		  us(ru.ru_utime) + us(ru.ru_stime));
 	CHECK(times(&t) != (clock_t)-1);
-	CHECK((uint64_t)(t.tms_cutime + t.tms_cstime) <= (us(ru.ru_utime) + us(ru.ru_stime)) / 10000 + 2);
+	CHECK((uint64_t)(t.tms_cutime + t.tms_cstime) <=
+	      (us(ru.ru_utime) + us(ru.ru_stime)) / 10000 + 2);
 	CHECK_ERR(getrusage(77, &ru), EINVAL);
 }
 
@@ -113,7 +116,8 @@ static void *burner(void *arg)
 	burn(50);
 	CHECK_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
 	CHECK_EQ(getrusage(RUSAGE_THREAD, &ru), 0);
-	uint64_t a = ts.tv_sec * 1000000UL + ts.tv_nsec / 1000, b = us(ru.ru_utime) + us(ru.ru_stime);
+	uint64_t a = ts.tv_sec * 1000000UL + ts.tv_nsec / 1000,
+		 b = us(ru.ru_utime) + us(ru.ru_stime);
 	CHECK_MSG(a > 1000 && a < 2000000, "the thread used %lu us", a);
 	CHECK_MSG(b + 50000 > a && a + 50000 > b, "clock says %lu us, getrusage %lu us", a, b);
 	return NULL;
@@ -131,12 +135,13 @@ TEST(threads_time, "US threads' time adds up to the process's")
 		join(t[i]);
 	getrusage(RUSAGE_SELF, &self);
 	CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts), 0);
-	uint64_t p = ts.tv_sec * 1000000UL + ts.tv_nsec / 1000, r = us(self.ru_utime) + us(self.ru_stime);
+	uint64_t p = ts.tv_sec * 1000000UL + ts.tv_nsec / 1000,
+		 r = us(self.ru_utime) + us(self.ru_stime);
 	CHECK_MSG(p > 4000, "the process used %lu us", p);
 	CHECK_MSG(r + 100000 > p && p + 100000 > r, "clock says %lu us, getrusage %lu us", p, r);
 }
 
-/* ---- where it runs ---------------------------------------------------------------------------------------------- */
+/* ---- where it runs ---------------------------------------------------------------------- */
 
 static int here(void)
 {
@@ -285,7 +290,9 @@ TEST(sched_calls, "US scheduling calls")
 	CHECK_EQ(sched_get_priority_max(SCHED_OTHER), 0);
 	CHECK_ERR(sched_get_priority_max(77), EINVAL);
 	CHECK_EQ(sched_yield(), 0);
-	struct { int prio; } p = { 0 };
+	struct {
+		int prio;
+	} p = { 0 };
 	CHECK_EQ(syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &p), 0);
 	p.prio = 5;
 	CHECK_ERR(syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &p), EINVAL);
