@@ -50,12 +50,12 @@ static struct page *frame_get(struct mm *mm, vaddr_t addr, bool write, bool forc
 		struct area *a;
 		bool readable;
 
-		mm_lock_read(mm);
+		rcu_read_lock();
 		a = addr < USER_END ? area_at(mm, addr) : NULL;
-		readable = a && ((a->flags & VM_ACCESS) || force);
-		mm_unlock_read(mm);
+		readable = a && ((READ_ONCE(a->flags) & VM_ACCESS) || force);
+		rcu_read_unlock();
 		*err = -EFAULT;
-		if (a && readable) {
+		if (readable) {
 			struct page *p = frame_at(mm, addr, write, force);
 
 			if (p)
