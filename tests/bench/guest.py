@@ -55,6 +55,7 @@ def command_line(boot, archive, command):
                              "-append", f'{LINUX_ARGS} {boot.kargs} run="{command}"']
     environment.update(KERNEL=os.environ.get("KERNEL", os.path.join(ROOT, "build", "release", "faultline.elf")),
                        INITRAMFS=archive, ISO="", BOOT="pvh", CMD=command, KARGS=boot.kargs, TIMEOUT="0",
+                       ACCEL="tcg,thread=multi",
                        QEMU=os.path.join(TESTS, "metronome", "qemu.sh"), QEMU_ARGS=" ".join(REPEATABLE), LOG="")
     return environment, [os.path.join(TESTS, "qemu.sh")]
 

@@ -243,13 +243,13 @@ void host_start(void)
 
 	if (dlsym(RTLD_DEFAULT, "clock_gettime") != (void *)clock_gettime) {
 		fprintf(stderr, "metronome: the plugin must be in LD_PRELOAD too, to keep QEMU's time\n");
-		_exit(69);
+		_exit(BAD_USE);
 	}
 	find_originals();
 	kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (kick_fd < 0) {
 		perror("metronome: eventfd");
-		_exit(69);
+		_exit(BAD_USE);
 	}
 	calibrate_tsc();
 	sigaction(SIGSEGV, &segv, NULL);

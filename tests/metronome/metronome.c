@@ -7,8 +7,6 @@
 
 EXPORT const int qemu_plugin_version = API_VERSION;
 
-enum { NO_REGION = 4, BAD_USE = 69 };	/* QEMU's exit status; it would add a line of its own to an error returned */
-
 struct qemu_plugin_scoreboard *scoreboard;
 int vcpu_count;
 __thread int self = -1;

@@ -32,6 +32,9 @@
 #define EXPORT		__attribute__((visibility("default")))	/* seen by QEMU and the linker */
 #define LENGTH(a)	(sizeof(a) / sizeof((a)[0]))
 
+/* Exit status of QEMU. It would add a line of its own to an error that is returned to it. */
+enum { NO_REGION = 4, BAD_USE = 69 };
+
 /* Who is executing: instructions are counted in four classes. */
 enum { USER, KERNEL, USER_SPIN, KERNEL_SPIN, CLASSES };
 

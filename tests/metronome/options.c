@@ -6,7 +6,7 @@
 #include "metronome.h"
 
 struct options options = {
-	.turn = 200, .rep_rate = 8, .pause = 1, .cpu = -1, .nodes = 1, .top = 20,
+	.turn = 200, .rep_rate = 8, .pause = 40, .cpu = -1, .nodes = 1, .top = 20,
 };
 
 static bool number(const char *text, uint64_t low, uint64_t high, uint64_t *value)

@@ -28,7 +28,7 @@ run() {
 	shift 3
 	rm -f "$work/report"
 	METRONOME=report=$work/report${options:+,$options} timeout -k 1 60 "$here/qemu.sh" \
-		-M q35 -accel "tcg,thread=multi${ACCEL:-}" -cpu max -smp "$cpus" -m 64 -nodefaults -display none \
+		-M q35 -accel "tcg,thread=${MULTI:-multi}${ACCEL:-}" -cpu max -smp "$cpus" -m 64 -nodefaults -display none \
 		-no-user-config -debugcon "file:$work/said" -device isa-debug-exit,iobase=0xf4,iosize=4 \
 		-seed 1 -rtc base=2024-01-01,clock=vm -kernel "$guest" -append "$letter$cpus" "$@" >"$work/log" 2>&1 </dev/null
 	status=$?
@@ -102,6 +102,8 @@ run 1 n ''
 fails 'a guest that marks no region is an error' 'never marked a region'
 run 1 l frequency=1
 fails 'so is an unknown option' "unknown option 'frequency=1'"
+MULTI=single run 2 l ''
+fails 'and vCPUs that share a thread' 'each vCPU needs a thread'
 run 1 l turn=abc
 fails 'and a bad value' "bad value in 'turn=abc'"
 printf '#!/bin/sh\necho "QEMU emulator version 8.2.0"\n' >"$work/old"; chmod +x "$work/old"

@@ -66,6 +66,8 @@ static int order[MAX_VCPUS];	/* of the vCPUs in this round */
 static int position;		/* in `order`, of the next */
 static int waking;
 static _Atomic int baton = NOBODY;
+static struct vcpu *granted;	/* has got the baton, is to be woken by unlock() */
+static bool granted_main;	/* likewise */
 static atomic_bool on;		/* turns are taken */
 static bool arming;		/* a region begins when all vCPUs have stopped */
 static bool reporting;		/* in a region */
@@ -96,6 +98,21 @@ static void look_again(struct vcpu *v)
 {
 	if (!atomic_exchange(&v->go, 1))
 		syscall(SYS_futex, &v->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Wakes who has got the baton under the lock only now: it needs the lock itself. */
+static void unlock(void)
+{
+	struct vcpu *v = granted;
+	bool kick = granted_main;
+
+	granted = NULL;
+	granted_main = false;
+	pthread_mutex_unlock(&lock);
+	if (v)
+		look_again(v);
+	if (kick)
+		host_kick_main();
 }
 
 /* splitmix64: small, full period, good from any seed. */
@@ -203,7 +220,7 @@ static bool grant(int vcpu)
 	baton = vcpu;
 	atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed);
 	if (vcpu != self)
-		look_again(v);
+		granted = v;
 	return true;
 }
 
@@ -212,7 +229,7 @@ static void grant_main(void)
 	main_needed = false;
 	baton = MAIN;
 	atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed);
-	host_kick_main();
+	granted_main = true;
 }
 
 static bool anyone_runnable(void)
@@ -419,7 +436,7 @@ bool region_toggle(void)
 		stop_all();
 		host_kick_main();
 	}
-	pthread_mutex_unlock(&lock);
+	unlock();
 	return begins;
 }
 
@@ -434,7 +451,7 @@ void region_abandon(void)
 	if (reporting && pthread_mutex_trylock(&lock) == 0) {
 		region.unfinished = true;
 		close_report();
-		pthread_mutex_unlock(&lock);
+		unlock();
 	}
 }
 
@@ -446,6 +463,11 @@ void vcpu_started(unsigned int vcpu)
 
 	pthread_mutex_lock(&lock);
 	v->tid = gettid();
+	for (int i = 0; i < vcpu_count; i++)
+		if (i != (int)vcpu && vcpus[i].tid == v->tid) {
+			fprintf(stderr, "metronome: each vCPU needs a thread: -accel tcg,thread=multi\n");
+			_exit(BAD_USE);
+		}
 	sched_getaffinity(v->tid, sizeof(v->home), &v->home);
 	set_state(v, RUNNABLE);
 	if (atomic_load(&on)) {
@@ -453,7 +475,7 @@ void vcpu_started(unsigned int vcpu)
 		pin(true);
 		host_trap_tsc();
 	}
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 /* A vCPU is where it can be given the baton, or has halted. */
@@ -480,7 +502,7 @@ void vcpu_halted(unsigned int vcpu)
 	} else {
 		settle(v, HALTED);
 	}
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 void vcpu_resumed(unsigned int vcpu)
@@ -495,7 +517,7 @@ void vcpu_resumed(unsigned int vcpu)
 		score_of(vcpu)->used = atomic_load(&on) || arming ? TURN_OVER : 0;
 	/* It may halt again without having run anything: it has settled when it comes to a block. */
 	set_state(v, atomic_load(&on) ? WAKING : RUNNABLE);
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 /* Called at the start of the first block after the turn has been used up. */
@@ -507,7 +529,7 @@ void vcpu_turn_over(unsigned int vcpu)
 	pthread_mutex_lock(&lock);
 	if (!atomic_load(&on) && !arming) {
 		score->used = 0;
-		pthread_mutex_unlock(&lock);
+		unlock();
 		return;
 	}
 	v->debt += (int64_t)(score->used - TURN_OVER);
@@ -524,7 +546,7 @@ void vcpu_turn_over(unsigned int vcpu)
 	while ((atomic_load(&on) || arming) && baton != (int)vcpu && !v->step) {
 		int64_t patience = arming ? 20000000 : NEVER;
 
-		pthread_mutex_unlock(&lock);
+		unlock();
 		futex_wait(&v->go, 0, patience);
 		pthread_mutex_lock(&lock);
 		if (arming && !atomic_exchange(&v->go, 0)) {
@@ -539,7 +561,7 @@ void vcpu_turn_over(unsigned int vcpu)
 		score->used = 0;
 	if (atomic_load(&on))
 		host_trap_tsc();
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 /* ---- what host.c tells ---- */
@@ -554,7 +576,7 @@ void waits_on(pthread_cond_t *cond)
 	} else if (atomic_load(&on) && (self >= 0 ? baton == self : baton == MAIN)) {
 		step_all();
 	}
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 void wakes(pthread_cond_t *cond)
@@ -563,14 +585,14 @@ void wakes(pthread_cond_t *cond)
 	for (int i = 0; i < vcpu_count; i++)
 		if (vcpus[i].cond == cond && vcpus[i].state == HALTED)
 			set_state(&vcpus[i], WAKING);
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 void main_is_needed(void)
 {
 	pthread_mutex_lock(&lock);
 	main_needed = true;
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 void main_enters_poll(int64_t next)
@@ -582,7 +604,7 @@ void main_enters_poll(int64_t next)
 		begin_if_armed();
 	else if (atomic_load(&on) && (baton == MAIN || (baton == NOBODY && !waking)))
 		pass();
-	pthread_mutex_unlock(&lock);
+	unlock();
 }
 
 bool main_may_leave_poll(bool ready, bool due)
@@ -598,7 +620,7 @@ bool main_may_leave_poll(bool ready, bool due)
 	may = atomic_load(&on) ? baton == MAIN : ready || due;
 	if (may)
 		main_polls = false;
-	pthread_mutex_unlock(&lock);
+	unlock();
 	return may;
 }
 
@@ -622,7 +644,7 @@ static void *watchdog(void *unused)
 		if (!atomic_load(&on) || seen != atomic_load(&turns)) {
 			seen = atomic_load(&turns);
 			quiet = 0;
-			pthread_mutex_unlock(&lock);
+			unlock();
 			continue;
 		}
 		runs = false;
@@ -635,7 +657,7 @@ static void *watchdog(void *unused)
 			step_all();
 			quiet = 0;
 		}
-		pthread_mutex_unlock(&lock);
+		unlock();
 	}
 	return unused;
 }
