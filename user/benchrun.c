@@ -30,6 +30,12 @@ static void set(const char *path, const char *value)
 	printf("@set %s %s %s\n", path, value, result);
 }
 
+/* A region without a user instruction parts the regions of one program, however many they are, from those of the next. */
+static void separator(void)
+{
+	__asm__ __volatile__("xchg %%r15,%%r15; xchg %%r15,%%r15" ::: "memory");
+}
+
 /* An event that counts the migrations of the process and its children from its next exec on; -1: there is none. */
 static int migrations_of(pid_t pid)
 {
@@ -72,6 +78,7 @@ static void run(const char *key, char **words, bool count)
 	close(go[0]);
 	if (wait4(pid, &status, 0, &usage) != pid)
 		fail("wait4");
+	separator();
 	printf("@end %s status %d task_us %ld switches %ld faults %ld migrations ", key,
 	       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
 	       (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000l + usage.ru_utime.tv_usec +

@@ -61,7 +61,7 @@ def command_line(boot, archive, command):
 
 
 class Guest:
-    """A running guest. Iterate over it for its lines; `regions()` gives the reports since the last call."""
+    """A running guest. Iterate over it for its lines; `regions()` at each @end gives that program's reports."""
 
     def __init__(self, boot, script, log, quiet_limit=600, command="benchrun /bench.list", options=""):
         os.makedirs(BUILD, exist_ok=True)
@@ -99,10 +99,15 @@ class Guest:
         self.log.write(rest.decode(errors="replace") + "\n")
 
     def regions(self):
+        """The reports of the program that has just ended: up to benchrun's separator, an empty region."""
         with open(self.report_path) as f:
-            lines = [line for line in f if line.endswith("\n")]
-        new, self.seen = lines[self.seen:], len(lines)
-        return [json.loads(line) for line in new]
+            reports = [json.loads(line) for line in f if line.endswith("\n")]
+        first = self.seen
+        while self.seen < len(reports):
+            self.seen += 1
+            if reports[self.seen - 1]["total"]["user"] == 0:
+                return reports[first:self.seen - 1]
+        raise GuestFailed(f"no separator in {self.report_path}")
 
     def __enter__(self):
         return self
