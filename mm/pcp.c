@@ -138,11 +138,7 @@ void pcp_drain_all(void)
 
 	mutex_lock(&drain_lock);
 	while (again) {
-		u64 flags = irq_save();
-
-		collect(NULL);
-		irq_restore(flags);
-		smp_call_others(collect, NULL);
+		smp_call_all(collect, NULL);
 		again = false;
 		for_each_cpu(cpu, &cpus_online) {
 			struct pcp *l = per_cpu_ptr(pcp, cpu);

@@ -103,11 +103,7 @@ void quicklist_drain_all(void)
 
 	mutex_lock(&lock);
 	while (again) {
-		u64 flags = irq_save();
-
-		collect(NULL);
-		irq_restore(flags);
-		smp_call_others(collect, NULL);
+		smp_call_all(collect, NULL);
 		again = false;
 		for_each_cpu(cpu, &cpus_online) {
 			struct quicklist *q = per_cpu_ptr(quicklist, cpu);

@@ -345,14 +345,10 @@ u64 slab_shrink(void)
 	for (u32 i = 0; i < nr_caches; i++) {
 		struct slab_cache *c = &caches[i];
 		struct collect_arg arg = { c, out };
-		u64 flags;
 
 		for (u32 cpu = 0; cpu < num_cpus; cpu++)
 			out[cpu].count = 0;
-		flags = irq_save();
-		collect(&arg);
-		irq_restore(flags);
-		smp_call_others(collect, &arg);
+		smp_call_all(collect, &arg);
 		for (u32 cpu = 0; cpu < num_cpus; cpu++)
 			flush(c, out[cpu].object, out[cpu].count);
 		spin_lock(&c->lock);

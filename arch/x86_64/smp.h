@@ -5,6 +5,7 @@
 #ifndef ARCH_SMP_H
 #define ARCH_SMP_H
 
+#include "arch/x86_64/cpu.h"
 #include "arch/x86_64/percpu.h"
 #include "kernel/cpumask.h"
 #include "kernel/types.h"
@@ -22,6 +23,16 @@ void send_ipi_mask(const struct cpumask *mask, u8 vector); /* skips this CPU */
 
 /* Run fn(arg) on every other online CPU in interrupt context, and wait. Interrupts on. */
 void smp_call_others(void (*fn)(void *), void *arg);
+
+/* The same on this CPU too, with interrupts off as on the others. */
+static inline void smp_call_all(void (*fn)(void *), void *arg)
+{
+	u64 flags = irq_save();
+
+	fn(arg);
+	irq_restore(flags);
+	smp_call_others(fn, arg);
+}
 
 /* Stop all other CPUs for good (panic): NMI, halt. Never waits long. */
 void smp_stop_others(void);
