@@ -227,7 +227,7 @@ static void need_small_machine(void)
 		skip("more than %lu MB free", SMALL_MACHINE / MB);
 }
 
-TEST(fill, "OM-01 a process takes all memory: it is killed, the others live", .seconds = 60)
+TEST(fill, "OM-01 a process takes all memory: it is killed, the others live", .seconds = 150)
 {
 	need_small_machine();
 	char *mine = map(64 * P, RW, ANON);
@@ -255,7 +255,7 @@ TEST(fill, "OM-01 a process takes all memory: it is killed, the others live", .s
 	}
 }
 
-TEST(fill_tables, "OM-01 page tables alone take all memory", .seconds = 60)
+TEST(fill_tables, "OM-01 page tables alone take all memory", .seconds = 150)
 {
 	need_small_machine();
 	pid_t pid = xfork();
@@ -280,7 +280,7 @@ TEST(fill_tables, "OM-01 page tables alone take all memory", .seconds = 60)
 
 TEST(fill_file,
      "OM-01 a file takes all memory: ENOSPC, ENOMEM or a kill, and removing it gives all back",
-     .seconds = 60)
+     .seconds = 150)
 {
 	need_small_machine();
 	pid_t pid = xfork();
@@ -305,7 +305,7 @@ TEST(fill_file,
 		  "wait status 0x%x", status);
 }
 
-TEST(largest, "OM-01 the largest process is the one that goes", .seconds = 60)
+TEST(largest, "OM-01 the largest process is the one that goes", .seconds = 150)
 {
 	need_small_machine();
 	struct door ready = door();
@@ -353,7 +353,7 @@ static void *freer(void *arg)
 	return NULL;
 }
 
-TEST(other_list, "QL-05 the last free frames sit on another CPU's list", .cpus = 2, .seconds = 60)
+TEST(other_list, "QL-05 the last free frames sit on another CPU's list", .cpus = 2, .seconds = 150)
 {
 	need_small_machine();
 	struct door d = door();
