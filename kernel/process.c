@@ -327,7 +327,7 @@ struct process *process_next(int pid)
 
 		if (!e) {
 			/* Go on with the next chunk. */
-			pid = (int)(ALIGN_UP((u32)pid + 1, CHUNK_ENTRIES) - 1);
+			pid = (int)(((u32)pid / CHUNK_ENTRIES + 1) * CHUNK_ENTRIES - 1);
 			continue;
 		}
 		p = rcu_dereference(e->process);

@@ -43,36 +43,48 @@ static struct page *frame_at(struct mm *mm, vaddr_t addr, bool write, bool force
 	return p;
 }
 
+/* One try: the frame, or NULL with *r saying why not. */
+static struct page *frame_try(struct mm *mm, vaddr_t addr, bool write, bool force,
+			      enum fault_result *r)
+{
+	struct area *a;
+	bool readable;
+
+	rcu_read_lock();
+	a = addr < USER_END ? area_at(mm, addr) : NULL;
+	readable = a && ((READ_ONCE(a->flags) & VM_ACCESS) || force);
+	rcu_read_unlock();
+	if (readable) {
+		struct page *p = frame_at(mm, addr, write, force);
+
+		if (p)
+			return p;
+	}
+	racepoint("access_retry");
+	*r = fault_in(mm, addr, write, force);
+	return NULL;
+}
+
 static struct page *frame_get(struct mm *mm, vaddr_t addr, bool write, bool force, int *err)
 {
-	for (;;) {
-		enum fault_result r;
-		struct area *a;
-		bool readable;
+	enum fault_result r = FAULT_DONE;
+	struct page *p = NULL;
 
-		rcu_read_lock();
-		a = addr < USER_END ? area_at(mm, addr) : NULL;
-		readable = a && ((READ_ONCE(a->flags) & VM_ACCESS) || force);
-		rcu_read_unlock();
-		*err = -EFAULT;
-		if (readable) {
-			struct page *p = frame_at(mm, addr, write, force);
-
-			if (p)
-				return p;
-		}
-		racepoint("access_retry");
-		r = fault_in(mm, addr, write, force);
-		if (r == FAULT_DONE) {
-			if (fatal_signal_pending(current)) {
-				*err = -EINTR;
-				return NULL;
-			}
-			continue;
-		}
-		*err = r == FAULT_NOMEM ? -ENOMEM : -EFAULT;
-		return NULL;
+	for (int tries = 0; tries < 3 && r == FAULT_DONE; tries++) {
+		p = frame_try(mm, addr, write, force, &r);
+		if (p)
+			return p;
 	}
+	/* Somebody takes the page away as fast as it comes: keep him out. */
+	while (r == FAULT_DONE && !p && !fatal_signal_pending(current)) {
+		mm_lock_read(mm);
+		r = fault_in_locked(mm, addr, write, force);
+		if (r == FAULT_DONE)
+			p = frame_at(mm, addr, write, force);
+		mm_unlock_read(mm);
+	}
+	*err = r == FAULT_NOMEM ? -ENOMEM : r == FAULT_DONE ? -EINTR : -EFAULT;
+	return p;
 }
 
 struct page *mm_pin(struct mm *mm, vaddr_t addr, bool write, int *err)

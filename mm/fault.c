@@ -213,6 +213,22 @@ enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force)
 	return addr < USER_END ? resolve(&f, false) : FAULT_MAPERR;
 }
 
+enum fault_result fault_in_locked(struct mm *mm, vaddr_t addr, bool write, bool force)
+{
+	struct fault f = { .mm = mm, .addr = addr & PAGE_MASK, .write = write, .force = force,
+			   .may_wait = true };
+	enum fault_result r = FAULT_MAPERR;
+
+	f.area = addr < USER_END ? area_at(mm, addr) : NULL;
+	while (f.area) {
+		f.seq = f.area->seq;
+		r = fault_area(&f, false);
+		if (r != FAULT_RETRY)
+			break;
+	}
+	return r;
+}
+
 /* ---- stacks ---- */
 
 bool stack_grow(struct mm *mm, vaddr_t addr)

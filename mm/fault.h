@@ -98,6 +98,8 @@ static inline enum fault_result fault_nomem(const struct fault *f)
 
 /* Fault addr in as if a thread of mm had touched it. No lock held. Sleeps. */
 enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force);
+/* The same with mm locked for reading, so that what it brings in is still there on return. No stack grows. */
+enum fault_result fault_in_locked(struct mm *mm, vaddr_t addr, bool write, bool force);
 
 /* Make the area at or above addr reach down to addr, if it is a stack and limits allow. */
 bool stack_grow(struct mm *mm, vaddr_t addr);
