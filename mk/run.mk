@@ -43,6 +43,7 @@ debug: $(BOOT_FILES) | build/.deps-$(NEED)
 test-build: | build/.deps-$(NEED)
 	@$(MAKE) --no-print-directory DEBUG= UEFI= EXTRA= iso
 	@$(MAKE) --no-print-directory DEBUG=1 UEFI= EXTRA= iso
+	@$(MAKE) --no-print-directory DEBUG= CC=clang B=build/clang kernel
 
 # T="PATTERN..." runs only the cases with such names.
 test: test-build
