@@ -86,13 +86,13 @@ run 3 r region=all,seed=2,schedule=wide
 [ "$said" != "$one" ]; ok $? 'another seed another' "both $one"
 ACCEL=
 
-run 4 x coherence=60:150
+run 4 x coherence=70:150
 shared=$(first virtual_ns)
-run 4 y coherence=60:150
+run 4 y coherence=70:150
 own=$(first virtual_ns)
 between "$own" 60000 66000 'a line of its own costs a CPU nothing'
 [ "${shared:-0}" -gt $((own * 105 / 100)) ]; ok $? 'a line written by all costs transfers' "$shared, own lines $own"
-run 4 x coherence=60:150,nodes=4
+run 4 x coherence=70:150,nodes=4
 far=$(first virtual_ns)
 [ "${far:-0}" -gt "$shared" ]; ok $? 'and more from other nodes' "$far, one node $shared"
 
