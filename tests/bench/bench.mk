@@ -13,6 +13,10 @@ bench: $(KERNEL) $(METRONOME) user | build/.deps-bench
 bench-linux: $(LINUX_VMLINUZ) $(METRONOME) user | build/.deps-bench
 	@$(BENCH) run linux $(BENCH_ARGS)
 
+# Where the instructions go; PROFILE=linux for Linux.
+profile: $(KERNEL) $(METRONOME) user $(if $(filter linux,$(PROFILE)),$(LINUX_VMLINUZ)) | build/.deps-bench
+	@KERNEL=$(KERNEL) $(BENCH) profile $(or $(PROFILE),faultline) $(BENCH_ARGS)
+
 compare:
 	@$(BENCH) compare $(if $(EXP),-e $(EXP))
 

@@ -3,6 +3,7 @@
 The measurements: run experiments on Faultline or Linux, compare them, write the document.
 
 usage: bench.py run KERNEL [-e NAME] [-p POLICY] [-f] [-s SEED] [-o OPTIONS] [-d KEY=VALUE]...
+       bench.py profile KERNEL [the same] which functions of the kernel the instructions went to; folded stacks
        bench.py compare [-e NAME]         both kernels' latest results, with ratios
        bench.py publish                   docs/results.md, its plots and CSV files, from the latest results
        bench.py list
@@ -11,7 +12,7 @@ KERNEL is faultline or linux. -f takes the historic thread counts; -d changes a 
 commas: threads=1,4); -s is the metronome's seed, -o more options of it. Results: build/bench/KERNEL/EXPERIMENT.csv.
 Exit status: 0, or 1 if a program failed, 2 for wrong usage.
 """
-import argparse, glob, os, shutil, signal, sys, time
+import argparse, glob, os, shutil, signal, subprocess, sys, time
 
 import experiments, guest, results
 
@@ -51,6 +52,12 @@ def text_of(figure):
     return f"{figure.latency:,.0f} ns a {figure.unit} ±{figure.deviation * 100:.1f} %{more}"
 
 
+def print_top(region):
+    total = sum(region["total"][k] for k in ("user", "kernel", "user_spin", "kernel_spin"))
+    for name, count in region.get("top", []):
+        say(f"    {count / total * 100:5.1f} %  {count:12,}  {name}")
+
+
 def run_boot(boot, runs, progress, options, label):
     """Measures the runs of one boot, in more boots if a guest dies. Returns the rows."""
     rows, left, attempt = [], list(runs), 0
@@ -64,6 +71,8 @@ def run_boot(boot, runs, progress, options, label):
                 rows += new
                 left = [r for r in left if r is not run]
                 progress.end(boot, run, text_of(results.figures(as_text(new))[0]), seconds)
+                if regions:
+                    print_top(regions[-1])
         except guest.GuestFailed as e:
             say(f"bench: {e}")
         if left:                # the first of them has killed the guest
@@ -87,6 +96,36 @@ def save(kernel, rows, replaced):
         results.write(path, old + [row for row in as_text(rows) if row["experiment"] == name])
 
 
+def symbols_of(kernel):
+    """A file with the kernel's symbols; Linux is booted once to tell its own."""
+    path = os.path.join(folder(kernel), "symbols")
+    if kernel == "faultline":
+        with open(path, "w") as f:
+            subprocess.run(["nm", os.environ["KERNEL"]], stdout=f, check=True)
+    elif not os.path.exists(path):
+        boot = experiments.Boot("linux", experiments.Machine(1, 1, "1G"), "linux", "", "region=all")
+        log = os.path.join(guest.BUILD, "linux-symbols.log")
+        say("Booting Linux to read its symbols")
+        with guest.Guest(boot, "", log, command="cat /proc/kallsyms") as running:
+            lines = [line for line in running if " t " in line or " T " in line]
+        with open(path, "w") as f:
+            f.writelines(line + "\n" for line in lines if "[" not in line)
+    return path
+
+
+def command_profile(args):
+    os.makedirs(folder(args.kernel), exist_ok=True)
+    stacks = os.path.join(guest.BUILD, f"{args.kernel}.folded")
+    if os.path.exists(stacks):
+        os.unlink(stacks)
+    args.options = ",".join(filter(None, [args.options, f"symbols={symbols_of(args.kernel)}", f"folded={stacks}"]))
+    args.policy = args.policy or ("linux" if args.kernel == "linux" else "default")
+    args.keep = False
+    status = command_run(args)
+    say(f"Stacks of all regions, for a flame graph: {stacks}")
+    return status
+
+
 def command_run(args):
     chosen = experiments.selected(experiments.load(), args.experiment)
     for change in args.changes:
@@ -107,6 +146,8 @@ def command_run(args):
             + (f", {boot.kargs}" if boot.kargs else "") + (f", {boot.metronome}" if boot.metronome else ""))
         new = run_boot(boot, runs, progress, options, f"{args.kernel}-{i}")
         rows += new
+        if not args.keep:
+            continue
         save(args.kernel, new, {(row["policy"], str(row["threads"])) for row in new})
     return 1 if any(f.failed for f in results.figures(as_text(rows))) else 0
 
@@ -187,15 +228,17 @@ def command_list(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
-    run = commands.add_parser("run")
-    run.add_argument("kernel", choices=["faultline", "linux"])
-    run.add_argument("-p", dest="policy")
-    run.add_argument("-f", dest="full", action="store_true")
-    run.add_argument("-s", dest="seed", type=int)
-    run.add_argument("-o", dest="options", default="")
-    run.add_argument("-d", dest="changes", metavar="KEY=VALUE", action="append", default=[])
+    run, profile = commands.add_parser("run"), commands.add_parser("profile")
+    for p in (run, profile):
+        p.add_argument("kernel", choices=["faultline", "linux"])
+        p.add_argument("-p", dest="policy")
+        p.add_argument("-f", dest="full", action="store_true")
+        p.add_argument("-s", dest="seed", type=int)
+        p.add_argument("-o", dest="options", default="")
+        p.add_argument("-d", dest="changes", metavar="KEY=VALUE", action="append", default=[])
+        p.set_defaults(keep=True)
     compare = commands.add_parser("compare")
-    for p in (run, compare):
+    for p in (run, profile, compare):
         p.add_argument("-e", dest="experiment", default="")
     commands.add_parser("publish")
     commands.add_parser("list")

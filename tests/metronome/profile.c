@@ -53,6 +53,8 @@ static bool read_symbols(void)
 
 		if (sscanf(line, "%lx %c %255s", &address, &type, name) != 3 || !strchr("tTwW", type))
 			continue;
+		if (!strncmp(name, "..@", 3))	/* NASM's label of a macro, within a function */
+			continue;
 		if (symbol_count == room) {
 			room = room ? room * 2 : 4096;
 			symbols = realloc(symbols, room * sizeof(*symbols));
