@@ -368,12 +368,12 @@ static volatile unsigned ping;
 
 static void *pong(void *arg)
 {
-	unsigned me = arg != NULL;
+	unsigned me = arg != NULL, seen;
 
 	pin(me);
 	for (long i = 0; i < rounds(300); i++) {
-		while (ping % 2 != me)
-			futex(&ping, WAIT | PRIVATE, ping % 2 != me ? ping : ~0u, NULL, NULL, 0);
+		while ((seen = ping) % 2 != me) /* read once: what was checked is what is waited for */
+			futex(&ping, WAIT | PRIVATE, seen, NULL, NULL, 0);
 		ping++;
 		futex(&ping, WAKE | PRIVATE, 1, NULL, NULL, 0);
 	}
