@@ -60,7 +60,8 @@ static bool kill_largest(void)
 		task_put(t);
 	}
 	if (victim && !dying) {
-		printk("Out of memory: killed process %d, %lld kB\n", victim->pid, (long long)most * 4);
+		printk("Out of memory: killed process %d, %lld kB; %llu kB free\n", victim->pid,
+		       (long long)most * 4, (unsigned long long)frames_free(NO_NODE) * 4);
 		stat_inc(STAT_OOM_KILL);
 		process_kill(victim, SIGKILL);
 		dying = true;
