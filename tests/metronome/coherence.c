@@ -2,14 +2,15 @@
  * The cost of memory shared between CPUs; docs/metronome.md has the calibration.
  *
  * Every line of guest memory has an owner (the CPU that wrote it last), a version (which grows at each change of owner or
- * write after others have read) and a mark that others have read it since. Every CPU remembers which versions of which
- * lines it has seen. An access is free if the CPU has the line in the state it needs, as in the MESI protocol:
+ * write after others have read) and a mark that others have read it since. Every CPU has a cache: the lines, with their
+ * versions, that it used last. An access is free if the CPU has the line in the state that it needs, as in the MESI protocol:
  *
- *     load    of a version that it has seen, or that it wrote itself           free, else a transfer from the owner
- *     store   to a line that it owns and nobody else has read since            free, else a transfer / invalidation
+ *     load    of a version that it has, or wrote itself                  free, else a transfer from the owner
+ *     store   to a line that it owns and nobody else has read since      free, else a transfer or an invalidation
  *
- * A CPU's own table has no replacement policy but collision, so a line may be forgotten and charged again; a line nobody
- * else has written is never charged. Turns are serial, so nothing here is locked; outside a region nothing is counted.
+ * An owner that has lost the line from its cache wrote it back: what comes from memory is not charged, here as elsewhere.
+ * Nor are REP STOS and REP MOVS, whose whole-line stores do not wait for the old contents; they only take the line.
+ * Turns are serial, so nothing here is locked; outside a region nothing is counted.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -58,27 +59,45 @@ static void charge(unsigned int vcpu, unsigned int owner)
 	score->events[far ? FAR_TRANSFERS : TRANSFERS]++;
 }
 
-static void load(unsigned int vcpu, struct line *line, struct seen *mine, uint32_t number)
+static struct seen *slot(unsigned int vcpu, uint32_t number)
 {
-	if (!line->owner || line->owner == vcpu + 1)
-		return;
-	if (mine->line == number && mine->version == line->version)
-		return;
-	charge(vcpu, line->owner - 1u);
-	line->shared = 1;
+	if (!seen[vcpu])
+		seen[vcpu] = zeroed(SEEN * sizeof(struct seen));
+	return &seen[vcpu][number % SEEN];
+}
+
+static bool owner_has(const struct line *line, uint32_t number)
+{
+	return line->owner && slot(line->owner - 1u, number)->line == number;
+}
+
+static void load(unsigned int vcpu, struct line *line, uint32_t number)
+{
+	struct seen *mine = slot(vcpu, number);
+
+	if (line->owner && line->owner != vcpu + 1) {
+		if (mine->line == number && mine->version == line->version)
+			return;
+		if (owner_has(line, number))
+			charge(vcpu, line->owner - 1u);
+		line->shared = 1;
+	}
 	*mine = (struct seen){ number, line->version };
 }
 
-static void store(unsigned int vcpu, struct line *line)
+static void store(unsigned int vcpu, struct line *line, uint32_t number, bool streams)
 {
-	if (line->owner == vcpu + 1 && !line->shared)
-		return;
-	if (line->owner)
-		charge(vcpu, line->owner == vcpu + 1 ? vcpu : line->owner - 1u);
-	*line = (struct line){ (uint16_t)(vcpu + 1), 0, line->version + 1 };
+	bool mine = line->owner == vcpu + 1;
+
+	if (!mine || line->shared) {
+		if (!streams && owner_has(line, number))
+			charge(vcpu, line->owner - 1u);
+		*line = (struct line){ (uint16_t)(vcpu + 1), 0, line->version + 1 };
+	}
+	*slot(vcpu, number) = (struct seen){ number, line->version };
 }
 
-static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *unused)
+static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *streams)
 {
 	struct qemu_plugin_hwaddr *haddr;
 	uint64_t number;
@@ -94,19 +113,17 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t va
 		return;
 	if (!pieces[number >> PAGES_SHIFT])
 		pieces[number >> PAGES_SHIFT] = zeroed(sizeof(struct line) << PAGES_SHIFT);
-	if (!seen[vcpu])
-		seen[vcpu] = zeroed(SEEN * sizeof(struct seen));
 	line = &pieces[number >> PAGES_SHIFT][number & ((1u << PAGES_SHIFT) - 1)];
 	if (qemu_plugin_mem_is_store(info))
-		store(vcpu, line);
+		store(vcpu, line, (uint32_t)number, streams);
 	else
-		load(vcpu, line, &seen[vcpu][number % SEEN], (uint32_t)number);
-	(void)unused;
+		load(vcpu, line, (uint32_t)number);
 }
 
-void coherence_watch(struct qemu_plugin_insn *insn)
+void coherence_watch(struct qemu_plugin_insn *insn, bool streams)
 {
-	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+					 streams ? &seen : NULL);
 }
 
 void coherence_start(void)

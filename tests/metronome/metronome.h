@@ -138,7 +138,7 @@ void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 
 /* coherence.c */
 void coherence_start(void);
-void coherence_watch(struct qemu_plugin_insn *insn);
+void coherence_watch(struct qemu_plugin_insn *insn, bool streams);	/* streams: stores of whole lines */
 
 /* profile.c */
 bool profile_start(void);

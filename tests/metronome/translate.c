@@ -263,7 +263,7 @@ static void watch(struct qemu_plugin_insn *insn, const struct decoded *d, bool k
 	if (is_marker(insn))
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	if (options.near)
-		coherence_watch(insn);
+		coherence_watch(insn, d->rep && string);
 }
 
 void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
