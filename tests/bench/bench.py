@@ -56,6 +56,9 @@ def print_top(region):
     total = sum(region["total"][k] for k in ("user", "kernel", "user_spin", "kernel_spin"))
     for name, count in region.get("top", []):
         say(f"    {count / total * 100:5.1f} %  {count:12,}  {name}")
+    total = region["total"]["transfers"] + region["total"]["far_transfers"]
+    for name, count in region.get("top_transfers", []):
+        say(f"    {count / total * 100:5.1f} %  {count:12,}  cache lines moved for {name}")
 
 
 def run_boot(boot, runs, progress, options, label):

@@ -50,13 +50,21 @@ static void *zeroed(size_t size)
 	return p;
 }
 
-static void charge(unsigned int vcpu, unsigned int owner)
+/* An instruction that accesses memory. */
+struct access {
+	bool streams;		/* stores whole lines */
+	uint64_t address;	/* of the instruction */
+};
+
+static void charge(unsigned int vcpu, unsigned int owner, const struct access *access)
 {
 	struct score *score = score_of(vcpu);
 	bool far = vcpu / cpus_per_node != owner / cpus_per_node;
 
 	score->used += (uint64_t)(far ? options.far : options.near) * UNITS;
 	score->events[far ? FAR_TRANSFERS : TRANSFERS]++;
+	if (options.symbols)
+		profile_transfer(access->address);
 }
 
 static struct seen *slot(unsigned int vcpu, uint32_t number)
@@ -71,7 +79,7 @@ static bool owner_has(const struct line *line, uint32_t number)
 	return line->owner && slot(line->owner - 1u, number)->line == number;
 }
 
-static void load(unsigned int vcpu, struct line *line, uint32_t number)
+static void load(unsigned int vcpu, struct line *line, uint32_t number, const struct access *access)
 {
 	struct seen *mine = slot(vcpu, number);
 
@@ -79,25 +87,25 @@ static void load(unsigned int vcpu, struct line *line, uint32_t number)
 		if (mine->line == number && mine->version == line->version)
 			return;
 		if (owner_has(line, number))
-			charge(vcpu, line->owner - 1u);
+			charge(vcpu, line->owner - 1u, access);
 		line->shared = 1;
 	}
 	*mine = (struct seen){ number, line->version };
 }
 
-static void store(unsigned int vcpu, struct line *line, uint32_t number, bool streams)
+static void store(unsigned int vcpu, struct line *line, uint32_t number, const struct access *access)
 {
 	bool mine = line->owner == vcpu + 1;
 
 	if (!mine || line->shared) {
-		if (!streams && owner_has(line, number))
-			charge(vcpu, line->owner - 1u);
+		if (!access->streams && owner_has(line, number))
+			charge(vcpu, line->owner - 1u, access);
 		*line = (struct line){ (uint16_t)(vcpu + 1), 0, line->version + 1 };
 	}
 	*slot(vcpu, number) = (struct seen){ number, line->version };
 }
 
-static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *streams)
+static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *access)
 {
 	struct qemu_plugin_hwaddr *haddr;
 	uint64_t number;
@@ -115,15 +123,17 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t va
 		pieces[number >> PAGES_SHIFT] = zeroed(sizeof(struct line) << PAGES_SHIFT);
 	line = &pieces[number >> PAGES_SHIFT][number & ((1u << PAGES_SHIFT) - 1)];
 	if (qemu_plugin_mem_is_store(info))
-		store(vcpu, line, (uint32_t)number, streams);
+		store(vcpu, line, (uint32_t)number, access);
 	else
-		load(vcpu, line, (uint32_t)number);
+		load(vcpu, line, (uint32_t)number, access);
 }
 
 void coherence_watch(struct qemu_plugin_insn *insn, bool streams)
 {
-	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-					 streams ? &seen : NULL);
+	struct access *access = malloc(sizeof(*access));	/* lives as long as the translation may */
+
+	*access = (struct access){ streams, qemu_plugin_insn_vaddr(insn) };
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, access);
 }
 
 void coherence_start(void)

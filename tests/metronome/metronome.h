@@ -143,6 +143,7 @@ void coherence_watch(struct qemu_plugin_insn *insn, bool streams);	/* streams: s
 /* profile.c */
 bool profile_start(void);
 void profile_watch(struct qemu_plugin_tb *tb, bool kernel);
+void profile_transfer(uint64_t address);	/* a cache line moved for this instruction */
 void profile_reset(void);		/* a region begins; vCPUs are stopped */
 void profile_top(FILE *out);		/* the "top" member of a report */
 void profile_folded(void);		/* appends the region's stacks to the file asked for */

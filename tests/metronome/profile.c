@@ -27,6 +27,7 @@ static struct symbol *functions[MAX_FUNCTIONS];
 static unsigned int function_count = 1;
 static struct qemu_plugin_scoreboard *counters;
 static uint64_t at_start[MAX_FUNCTIONS];
+static uint64_t transfers[MAX_FUNCTIONS];	/* since the region began; counted in turns only */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of the tables above; translation is parallel */
 
 /* ---- symbols ---- */
@@ -238,6 +239,11 @@ void profile_watch(struct qemu_plugin_tb *tb, bool kernel)
 		watch_flow(tb);
 }
 
+void profile_transfer(uint64_t address)
+{
+	transfers[address >> 63 ? function_at(address) : USER_CODE]++;
+}
+
 /* ---- results ---- */
 
 static void forget(struct node *n)
@@ -254,6 +260,7 @@ void profile_reset(void)
 		return;
 	for (unsigned int i = 0; i < function_count; i++)
 		at_start[i] = executed(i);
+	memset(transfers, 0, sizeof(transfers));
 	forget(root.child);
 }
 
@@ -264,21 +271,38 @@ static int by_count(const void *a, const void *b)
 	return x[1] > y[1] ? -1 : x[1] < y[1];
 }
 
-void profile_top(FILE *out)
+static void put_top(FILE *out, const char *name, uint64_t (*count)(unsigned int function))
 {
 	uint64_t (*rows)[2] = calloc(function_count, sizeof(*rows));
 
 	for (unsigned int i = 0; i < function_count; i++) {
 		rows[i][0] = i;
-		rows[i][1] = executed(i) - at_start[i];
+		rows[i][1] = count(i);
 	}
 	qsort(rows, function_count, sizeof(*rows), by_count);
-	fprintf(out, ",\"top\":[");
+	fprintf(out, ",\"%s\":[", name);
 	for (unsigned int i = 0; i < function_count && i < options.top && rows[i][1]; i++)
 		fprintf(out, "%s[\"%s\",%lu]", i ? "," : "", function_name((unsigned int)rows[i][0]),
 			rows[i][1]);
 	fprintf(out, "]");
 	free(rows);
+}
+
+static uint64_t executed_since(unsigned int function)
+{
+	return executed(function) - at_start[function];
+}
+
+static uint64_t transferred(unsigned int function)
+{
+	return transfers[function];
+}
+
+void profile_top(FILE *out)
+{
+	put_top(out, "top", executed_since);
+	if (options.near)
+		put_top(out, "top_transfers", transferred);
 }
 
 static void put_stacks(FILE *out, const struct node *n, char *path, size_t length, size_t room)
