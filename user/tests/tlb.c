@@ -25,7 +25,7 @@ static char *page_at(size_t nth)
 static struct {
 	char *x; /* the page that all is about */
 	volatile bool flag, stop;
-	volatile long turn;
+	volatile bool warm; /* the other CPU has the translation */
 	long n;
 	struct meet meet, end;
 	int cpu;
@@ -34,12 +34,27 @@ static struct {
 
 static __attribute__((noinline)) bool spin_read(const volatile char *x, volatile bool *until)
 {
-	return TRY(while (!*until)(void) * x);
+	return TRY(while (!*until) {
+		(void)*x;
+		w.warm = true;
+	});
 }
 
 static __attribute__((noinline)) bool spin_write(volatile unsigned *x, volatile bool *until)
 {
-	return TRY(while (!*until)++ * x);
+	return TRY(while (!*until) {
+		++*x;
+	});
+}
+
+/* Until the other thread uses the page: what it loads before that says nothing about flushing. */
+static void until_warm(void)
+{
+	for (int spins = 0; !w.warm; spins++) {
+		if (spins % 256 == 255)
+			sched_yield();
+		pause_cpu();
+	}
 }
 
 /* ---- TL-01 ------------------------------------------------------------------------------ */
@@ -103,11 +118,10 @@ static void all_pairs(int kind)
 				NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) ==
 				     (long)w.x);
 				*w.x = 1;
-				w.flag = false;
+				w.flag = w.warm = false;
 				if (!lead(&w.meet, i < 1 || go_on(i, 3)))
 					break;
-				for (volatile int spin = 0; spin < 300; spin++)
-					;
+				until_warm();
 				take_away(kind);
 				w.flag = true;
 				meet(&w.end);
@@ -196,9 +210,10 @@ TEST(swap, "TL-01 two file pages swapped under a reader", .cpus = 2)
 	for (long i = 0;; i++) {
 		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, 0) == w.x);
 		CHECK_EQ(*(volatile char *)w.x, 1);
-		w.flag = false;
+		w.flag = w.warm = false;
 		if (!lead(&w.meet, go_on(i, 200)))
 			break;
+		until_warm();
 		NEED(mmap(w.x, P, RW, MAP_SHARED | MAP_FIXED, fd, P) == w.x);
 		w.flag = true;
 		meet(&w.end);
@@ -405,7 +420,10 @@ static char *old_at, *new_at;
 
 static __attribute__((noinline)) bool stamp_until_gone(volatile char *x)
 {
-	return TRY(for (;;) * x = STAMP);
+	return TRY(for (;;) {
+		*x = STAMP;
+		w.warm = true;
+	});
 }
 
 static void *stamper(void *arg)
@@ -469,10 +487,10 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 		NEED(raw_mmap((unsigned long)old_at, P, RW, ANON | MAP_FIXED, -1, 0) ==
 		     (long)old_at);
 		*old_at = STAMP;
+		w.warm = false;
 		if (!lead(&w.meet, go_on(i, 200)))
 			break;
-		for (volatile int spin = 0; spin < 200; spin++)
-			;
+		until_warm();
 		if (i % 2)
 			rp_arm("gather_flush", 1);
 		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -497,6 +515,7 @@ static __attribute__((noinline)) bool watch(const volatile unsigned char *x)
 	return TRY(for (;;) {
 		unsigned char c = *x;
 
+		w.warm = true;
 		if (c != 0x11)
 			FAIL("the unmapped page shows 0x%x", c);
 		if (test_failed)
@@ -516,15 +535,22 @@ static void *watcher(void *arg)
 	return NULL;
 }
 
+/*
+ * Allocates and fills frames: on a CPU of its own, and on the one that frees, whose list has them
+ * first.
+ */
 static void *filler(void *arg)
 {
-	(void)arg;
-	pin(2);
+	pin(arg ? 0 : 2);
 	while (!w.stop) {
-		char *m = map(8 * P, RW, ANON);
+		char *m = map(256 * P, RW, ANON);
 
-		memset(m, 0x5a, 8 * P);
-		unmap(m, 8 * P);
+		/* One by one: unmapping would use up the race point that waits for another. */
+		for (int i = 0; i < 256 && !w.stop; i++) {
+			memset(m + i * P, 0x5a, P);
+			nanosleep(&(struct timespec){ 0, 100000 }, NULL);
+		}
+		unmap(m, 256 * P);
 	}
 	return NULL;
 }
@@ -534,16 +560,16 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 	w.x = page_at(0);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
-	pthread_t t = start(watcher, NULL), f = start(filler, NULL);
+	pthread_t t = start(watcher, NULL), f = start(filler, NULL), g = start(filler, (void *)1);
 	pin(0);
 	for (long i = 0;; i++) {
 		NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
 		memset(w.x, 0x11, P);
-		if (!lead(&w.meet, go_on(i, 200)))
+		w.warm = false;
+		if (!lead(&w.meet, (i < 30 && !test_failed) || go_on(i, 200)))
 			break;
-		for (volatile int spin = 0; spin < 200; spin++)
-			;
-		rp_arm("gather_flush", 2);
+		until_warm();
+		rp_arm("gather_flush", 4);
 		NEED(munmap(w.x, P) == 0);
 		/* The very CPU that freed it is likely to get the frame next. */
 		char *m = map(P, RW, ANON);
@@ -556,6 +582,7 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 	w.stop = true;
 	join(t);
 	join(f);
+	join(g);
 }
 
 /* ---- TL-09 ------------------------------------------------------------------------------ */
