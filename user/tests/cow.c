@@ -498,6 +498,62 @@ TEST(threads_break, "CW-07 threads of one process break COW at once", .cpus = 2,
 	}
 }
 
+static struct {
+	volatile unsigned *first, *second;
+	volatile bool stop;
+} pair;
+
+/* The second count never runs ahead of the first. */
+static void *count_pair(void *arg)
+{
+	(void)arg;
+	pin(1);
+	while (!pair.stop) {
+		++*pair.first;
+		++*pair.second;
+	}
+	return NULL;
+}
+
+TEST(snapshot, "CW-07 fork while a thread stores: the child's copy stands still (SP-11)", .cpus = 2,
+     .seconds = 40)
+{
+	/* Once within one page table, once in two. */
+	for (int apart = 0; apart < 2; apart++) {
+		char *p = reserve(2 * HUGE, HUGE);
+
+		NEED(mprotect(p, 2 * HUGE, RW) == 0);
+		madvise(p, 2 * HUGE, MADV_NOHUGEPAGE);
+		pair.first = (unsigned *)(p + 10 * P);
+		pair.second = (unsigned *)(p + 74 * P + (apart ? HUGE : 0));
+		pair.stop = false;
+		pthread_t t = start(count_pair, NULL);
+		pin(0);
+		while (*pair.second == 0)
+			sched_yield();
+		for (long round = 0; go_on(round, 30); round++) {
+			rp_arm("fork_flush", 2);
+			unsigned seen = *pair.second;
+			pid_t pid = xfork();
+			if (pid == 0) {
+				unsigned first = *pair.first, second = *pair.second;
+
+				CHECK_MSG(first - second <= 1, "the copy holds %u and %u", first,
+					  second);
+				CHECK(second >= seen);
+				sleep_ms(3);
+				CHECK_EQ(*pair.first, first);
+				CHECK_EQ(*pair.second, second);
+				done();
+			}
+			join_child(pid);
+		}
+		pair.stop = true;
+		join(t);
+		unmap(p, 2 * HUGE);
+	}
+}
+
 /* ---- CW-14 ------------------------------------------------------------------------------ */
 
 TEST(dirtied_elsewhere, "CW-14 write to a shared page that another process dirtied")
