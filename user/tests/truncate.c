@@ -163,7 +163,13 @@ TEST(truncate_fault, "VM-13 truncate against faults", .seconds = 30)
 			if (m[k * P + 64] != 0x5a)
 				FAIL("a fresh anonymous page was written through the file mapping");
 		unmap(m, 4 * P);
+		/* Nor may a fault that began before put the old page there now. */
+		if (i % 4 == 0)
+			sleep_ms(2);
+		CHECK_FAULT(loads(race.p + 64), SIGBUS, BUS_ADRERR_, race.p + 64);
 		NEED(ftruncate(race.fd, P) == 0);
+		if (i % 2)
+			sched_yield();
 	}
 	race.stop = true;
 	join(a);
@@ -180,17 +186,17 @@ TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retri
 		skip("no race points in this kernel");
 	int fd = tmpfile_fd(P);
 	char *p = map_fd(P, RW, MAP_SHARED, fd, 0);
+	char *other = map_fd(P, RW, MAP_SHARED, tmpfile_fd(P), 0);
 
-	NEED(pwrite(fd, "x", 1, 0) == 1);
-	race.fd = fd;
-	race.p = p;
 	for (int i = 0; i < 10; i++) {
-		pid_t pid;
-
 		NEED(ftruncate(fd, P) == 0 && pwrite(fd, "x", 1, 0) == 1);
-		rp_arm("file_insert", 20);
-		pid = xfork();
+		struct door ready = door();
+		pid_t pid = xfork();
 		if (pid == 0) {
+			/* All that this takes has been faulted in before the point is armed. */
+			CHECK_RUNS(loads(other));
+			rp_arm("file_insert", 20);
+			let(ready);
 			bool ran = loads(p);
 
 			/* Early enough it may have seen the byte; late it must see the signal. */
@@ -199,9 +205,12 @@ TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retri
 			CHECK_FAULT(loads(p), SIGBUS, BUS_ADRERR_, p);
 			done();
 		}
+		pass(ready);
 		sleep_ms(5);
 		NEED(ftruncate(fd, 0) == 0);
 		join_child(pid);
+		close(ready.fd[0]);
+		close(ready.fd[1]);
 	}
 }
 
