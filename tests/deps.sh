@@ -92,25 +92,39 @@ new_qemu_offered() {
 	return 1
 }
 
+. /etc/os-release
 echo "Installing them (log: $log)."
 apt update || echo "deps.sh: apt-get update failed; going on with what is known" >&2
 
-from=
+backports=
+[ "${VERSION_CODENAME-}" = bookworm ] && backports=bookworm-backports
+
 case $missing in *qemu-system-x86*)
-	. /etc/os-release
 	if ! new_qemu_offered; then
 		url=$(mirror)
-		if [ "${VERSION_CODENAME-}" != bookworm ] || [ -z "$url" ]; then
+		if [ -z "$backports" ] || [ -z "$url" ]; then
 			echo "deps.sh: no package of QEMU $qemu_least or later is known to apt" >&2
 			exit 1
 		fi
-		echo "Adding bookworm-backports from $url, for QEMU."
-		echo "deb $url bookworm-backports main" |
+		echo "Adding $backports from $url, for QEMU."
+		echo "deb $url $backports main" |
 			$as_root tee /etc/apt/sources.list.d/faultline-backports.list >/dev/null || exit 1
 		apt update || exit 1
 	fi
-	[ "${VERSION_CODENAME-}" = bookworm ] && from="-t bookworm-backports"
-	apt install --no-install-recommends $from qemu-system-x86 || exit 1
+	if [ -n "$backports" ]; then
+		# No more from there than QEMU needs: newer libraries would be in the way of other packages.
+		apt install --no-install-recommends qemu-system-x86/$backports qemu-system-common/$backports \
+			qemu-system-data/$backports seabios/$backports 2>/dev/null ||
+			apt install --no-install-recommends -t $backports qemu-system-x86 || exit 1
+	else
+		apt install --no-install-recommends qemu-system-x86 || exit 1
+	fi
 	missing=$(printf '%s' "$missing" | sed 's/ qemu-system-x86//')
 esac
-[ -z "$missing" ] || apt install --no-install-recommends $missing
+[ -n "$missing" ] || exit 0
+if [ -n "$backports" ] && new_qemu_offered; then
+	apt install --no-install-recommends $missing 2>/dev/null ||
+		apt install --no-install-recommends -t $backports $missing
+else
+	apt install --no-install-recommends $missing
+fi
