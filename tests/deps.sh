@@ -72,12 +72,25 @@ apt() {
 	return 1
 }
 
-# The first of the machine's own Debian mirrors.
+# Where the machine has Debian itself from: the first source of this release's "main".
 mirror() {
-	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
-		awk '/^deb / { for (i = 2; i <= NF; i++) if ($i ~ /:\/\//) { print $i; break } }
-		     /^URIs:/ { print $2 }' |
-		grep -E '/debian/?$' | head -n 1
+	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+		[ -f "$file" ] && cat "$file" && echo
+	done | awk -v release="$VERSION_CODENAME" '
+		function has(list, word) { return index(" " list " ", " " word " ") }
+		function stanza() {
+			if (uri != "" && has(suites, release) && has(components, "main")) { print uri; done = 1; exit }
+			uri = suites = components = ""
+		}
+		$1 == "deb" {
+			sub(/\[[^]]*\]/, "")
+			if ($3 == release && has($0, "main")) { print $2; done = 1; exit }
+		}
+		$1 == "URIs:"       { uri = $2 }
+		$1 == "Suites:"     { suites = $0 }
+		$1 == "Components:" { components = $0 }
+		NF == 0             { stanza() }
+		END                 { if (!done) stanza() }'
 }
 
 offered_qemu() {
