@@ -1,6 +1,7 @@
 /*
- * What the benchmark programs share. The measured part of each lies between two markers, `xchg %r15,%r15`, which do
- * nothing, so that the metronome (docs/metronome.md) knows what to time. All run on Linux and Faultline alike.
+ * What the benchmark programs share. The measured part of each lies between two markers, `xchg
+ * %r15,%r15`, which do nothing, so that the metronome (docs/metronome.md) knows what to time. All
+ * run on Linux and Faultline alike.
  */
 #ifndef USER_BENCH_H
 #define USER_BENCH_H
@@ -25,6 +26,7 @@
 
 #define BENCH_UNSUPPORTED	77	/* exit status: the kernel lacks what is to be measured */
 #define BENCH_STACK		(64 * 1024)
+#define MAX_TEAM		4096
 
 static const char *bench_name;		/* of the program, for messages */
 
@@ -37,6 +39,22 @@ __attribute__((unused, noreturn))
 static void fail(const char *what)
 {
 	fprintf(stderr, "%s: %s: %s\n", bench_name, what, strerror(errno));
+	exit(1);
+}
+
+/* Ends the program, which was called in a wrong way. */
+__attribute__((unused, noreturn))
+static void usage(const char *arguments)
+{
+	fprintf(stderr, "usage: %s %s\n", bench_name, arguments);
+	exit(2);
+}
+
+/* Ends the program: a page lost its contents, or had some that are not its own. */
+__attribute__((unused, noreturn))
+static void wrong_page(size_t offset)
+{
+	fprintf(stderr, "%s: the page at %#zx does not hold what it should\n", bench_name, offset);
 	exit(1);
 }
 
@@ -58,7 +76,10 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A whole number of at least `least`, with k, m or g for binary thousands; else the program ends with status 2. */
+/*
+ * A whole number of at least `least`, with k, m or g for binary thousands; else the program ends
+ * with status 2.
+ */
 __attribute__((unused))
 static size_t size_of(const char *text, size_t least)
 {
@@ -123,7 +144,7 @@ struct team {
 	bool bind;			/* each to a CPU of its own, in turn */
 	void (*work)(int index);
 	pthread_barrier_t start, end;
-	pthread_t thread[4096];
+	pthread_t thread[MAX_TEAM];
 };
 
 struct member {

@@ -1,10 +1,11 @@
 /*
- * benchrun FILE: runs a list of benchmarks in one boot, and tells the host where each begins and ends.
+ * benchrun FILE: runs a list of benchmarks in one boot, and tells the host where each begins and
+ * ends.
  *
  * A line of the list is empty, a comment (#), or one of
  *     set PATH VALUE         write VALUE to a file of /proc or /sys
  *     run KEY PROGRAM ...    run a program from /bin, and wait for it
- *     count KEY PROGRAM ...  the same, and count the CPU migrations by a software event, where the kernel has them:
+ *     count KEY PROGRAM ...  the same, and count CPU migrations by a software event:
  *                            counting costs time, so this is for the run before the measured ones
  * Words are separated by blanks; there are no quotes. Printed are lines that begin with @:
  *     @set PATH VALUE ok|ERROR
@@ -30,17 +31,25 @@ static void set(const char *path, const char *value)
 	printf("@set %s %s %s\n", path, value, result);
 }
 
-/* A region without a user instruction parts the regions of one program, however many they are, from those of the next. */
+/*
+ * A region without a user instruction parts the regions of one program, however many they are, from
+ * those of the next.
+ */
 static void separator(void)
 {
 	__asm__ __volatile__("xchg %%r15,%%r15; xchg %%r15,%%r15" ::: "memory");
 }
 
-/* An event that counts the migrations of the process and its children from its next exec on; -1: there is none. */
+/*
+ * An event that counts the migrations of the process and its children from its next exec on; -1:
+ * there is none.
+ */
 static int migrations_of(pid_t pid)
 {
 	struct perf_event_attr event = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(event), .config = PERF_COUNT_SW_CPU_MIGRATIONS,
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(event),
+		.config = PERF_COUNT_SW_CPU_MIGRATIONS,
 		.disabled = 1, .inherit = 1, .enable_on_exec = 1,
 	};
 
@@ -94,10 +103,11 @@ static void run(const char *key, char **words, bool count)
 
 static void obey(char *line)
 {
+	static const char blanks[] = " \t\n";
 	char *words[MAX_WORDS + 1] = { NULL };
 	int n = 0;
 
-	for (char *word = strtok(line, " \t\n"); word && n < MAX_WORDS; word = strtok(NULL, " \t\n"))
+	for (char *word = strtok(line, blanks); word && n < MAX_WORDS; word = strtok(NULL, blanks))
 		words[n++] = word;
 	if (!n || words[0][0] == '#')
 		return;
@@ -116,10 +126,8 @@ int main(int argc, char **argv)
 	FILE *list;
 
 	bench_name = "benchrun";
-	if (argc != 2) {
-		fprintf(stderr, "usage: benchrun FILE\n");
-		return 2;
-	}
+	if (argc != 2)
+		usage("FILE");
 	list = fopen(argv[1], "r");
 	if (!list)
 		fail(argv[1]);

@@ -42,17 +42,17 @@ static const struct kind {
 static void create_all(const struct kind *kind)
 {
 	for (size_t i = 0; i < count; i++) {
-		int status;
+		unsigned int status;
 		pid_t pid = fork();
 
 		if (pid == 0)
 			kind->child();
 		if (pid < 0)
 			fail("fork");
-		if (waitpid(pid, &status, 0) != pid)
+		if (waitpid(pid, (int *)&status, 0) != pid)
 			fail("waitpid");
 		if (status) {
-			fprintf(stderr, "lat_proc: a child ended with status %#x\n", (unsigned int)status);
+			fprintf(stderr, "lat_proc: a child ended with status %#x\n", status);
 			exit(1);
 		}
 	}
@@ -61,7 +61,8 @@ static void create_all(const struct kind *kind)
 /* Processes, not threads: each parent has its own address space, as in lmbench. */
 static double run(const struct kind *kind, int parallel)
 {
-	pthread_barrier_t *start = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrier_t *start = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_barrierattr_t shared;
 	double began, took;
 	bool good = true;
@@ -134,10 +135,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; optind == argc - 1 && i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(argv[optind], kinds[i].name))
 			kind = &kinds[i];
-	if (!kind) {
-		fprintf(stderr, "usage: lat_proc [-n N] [-N REPETITIONS] [-P N] [-m SIZE] fork|exec|shell\n");
-		return 2;
-	}
+	if (!kind)
+		usage("[-n N] [-N REPETITIONS] [-P N] [-m SIZE] fork|exec|shell");
 	if (memory)
 		touch_memory();
 	while (repetitions--)

@@ -1,6 +1,7 @@
 /*
- * marked PROGRAM ARGUMENTS...: runs a program, from /bin or /tests, between two markers, so that all of it is a region of
- * the metronome. Ends with the program's status, or 128 + the signal that killed it.
+ * marked PROGRAM ARGUMENTS...: runs a program, from /bin or /tests, between two markers, so that
+ * all of it is a region of the metronome. Ends with the program's status, or 128 + the signal that
+ * killed it.
  */
 #include "bench.h"
 
@@ -10,10 +11,8 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	bench_name = "marked";
-	if (argc < 2) {
-		fprintf(stderr, "usage: marked PROGRAM ARGUMENTS...\n");
-		return 2;
-	}
+	if (argc < 2)
+		usage("PROGRAM ARGUMENTS...");
 	setenv("PATH", "/bin:/tests", 0);
 	marker();
 	pid = fork();

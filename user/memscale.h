@@ -1,9 +1,9 @@
 /*
- * thp_memscale and thp_memscale_hugetlbfs: every thread touches its own block of one address space. They differ only in
- * where the memory comes from.
+ * thp_memscale and thp_memscale_hugetlbfs: every thread touches its own block of one address space.
+ * They differ only in where the memory comes from.
  *
- *   -c N      threads (default 1)            -b SIZE  bytes per thread, with k, m or g (default 16m)
- *   -r N      repetitions (default 1)        -B       bind each thread to a CPU of its own
+ *   -c N      threads (default 1)         -b SIZE  bytes per thread, with k, m or g (default 16m)
+ *   -r N      repetitions (default 1)     -B       bind each thread to a CPU of its own
  *   -n        ask for no hugepages (thp_memscale only)
  */
 #include "bench.h"
@@ -24,12 +24,10 @@ static void touch(int index)
 
 static void check(void)
 {
-	for (int i = 0; i < team.threads; i++)
+	for (size_t i = 0; i < (size_t)team.threads; i++)
 		for (size_t at = 0; at < block; at += 4096)
-			if (*(volatile uint64_t *)(area + (size_t)i * block + at) != at + (size_t)i) {
-				fprintf(stderr, "%s: a page does not hold what was written\n", bench_name);
-				exit(1);
-			}
+			if (*(volatile uint64_t *)(area + i * block + at) != at + i)
+				wrong_page(i * block + at);
 }
 
 static long minor_faults(void)
@@ -57,10 +55,8 @@ static int memscale(int argc, char **argv, char *(*map)(size_t size, bool huge))
 		default: optind = argc + 1; break;
 		}
 	}
-	if (optind != argc || block % 4096 || (size_t)team.threads > sizeof(team.thread) / sizeof(*team.thread)) {
-		fprintf(stderr, "usage: %s [-c threads] [-b bytes per thread] [-r N] [-B] [-n]\n", bench_name);
-		return 2;
-	}
+	if (optind != argc || block % 4096 || team.threads > MAX_TEAM)
+		usage("[-c threads] [-b bytes per thread] [-r N] [-B] [-n]");
 	printf("%7s %12s %10s %11s\n", "Threads", "Bytes each", "Seconds", "Page faults");
 	while (repetitions--) {
 		size_t size = ((size_t)team.threads * block + HUGE - 1) & ~(HUGE - 1);

@@ -1,16 +1,18 @@
 /*
  * oltp: processes that share one large area, as a database's do its buffer cache.
  *
- * Each of P processes does random operations on random pages of the area: most read a few words of a row, some change
- * it. Every process takes a fault of its own for every page that it meets, unless the kernel shares page tables.
+ * Each of P processes does random operations on random pages of the area: most read a few words of
+ * a row, some change it. Every process takes a fault of its own for every page that it meets,
+ * unless the kernel shares page tables.
  *
  *   -p N     processes (default 4)          -m SIZE  of the area, with k, m or g (default 64m)
  *   -o N     operations each (default 20000) -w N    percent of operations that write (default 20)
  *   -H       from the hugepage pool         -s N     seed of the access pattern (default 1)
- *   -b       bind each process to a CPU     -r N     repetitions (default 1), each with new processes and area
+ *   -b       bind each process to a CPU     -r N     repetitions (default 1)
  *
- * Printed are operations a second, faults of all processes in the measured part, and the page tables in use at its end,
- * as the kernel counts them: of the whole machine (/proc/meminfo), and the sum over the processes (VmPTE).
+ * Printed are operations a second, faults of all processes in the measured part, and the page
+ * tables in use at its end, as the kernel counts them: of the whole machine (/proc/meminfo), and
+ * the sum over the processes (VmPTE).
  */
 #include "bench.h"
 
@@ -58,7 +60,7 @@ static uint64_t operate(uint64_t *random)
 
 static void process(int index)
 {
-	uint64_t random = seed * 0x9e3779b97f4a7c15ull + (uint64_t)index * 0xd1342543de82ef95ull + 1;
+	uint64_t random = seed * 0x9e3779b97f4a7c15 + (uint64_t)index * 0xd1342543de82ef95 + 1;
 	struct result *mine = &control->results[index];
 	struct rusage before, after;
 	uint64_t writes = 0;		/* not counted in shared memory while it is measured */
@@ -151,8 +153,8 @@ static void repetition(void)
 	check(writes);
 	munmap(area, size);
 	printf("%9d %9zu %10zu %10.6f %12.0f %9ld %13ld %10ld\n", processes, size >> 10,
-	       operations * (size_t)processes, took, (double)operations * processes / took, faults, tables,
-	       own_tables);
+	       operations * (size_t)processes, took, (double)operations * processes / took, faults,
+	       tables, own_tables);
 	fflush(stdout);
 }
 
@@ -174,16 +176,14 @@ int main(int argc, char **argv)
 		default: optind = argc + 1; break;
 		}
 	}
-	if (optind != argc || size % 4096 || writes_of_100 > 100) {
-		fprintf(stderr, "usage: oltp [-p N] [-m SIZE] [-o N] [-w PERCENT] [-s SEED] [-r N] [-H] [-b]\n");
-		return 2;
-	}
+	if (optind != argc || size % 4096 || writes_of_100 > 100)
+		usage("[-p N] [-m SIZE] [-o N] [-w PERCENT] [-s SEED] [-r N] [-H] [-b]");
 	control = mmap(NULL, sizeof(*control) + (size_t)processes * sizeof(struct result),
 		       PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (control == MAP_FAILED)
 		fail("mmap");
-	printf("%9s %9s %10s %10s %12s %9s %13s %10s\n", "Processes", "KB", "Ops", "Seconds", "ops/s", "Faults",
-	       "PageTables KB", "VmPTE KB");
+	printf("%9s %9s %10s %10s %12s %9s %13s %10s\n", "Processes", "KB", "Ops", "Seconds",
+	       "ops/s", "Faults", "PageTables KB", "VmPTE KB");
 	while (repetitions--)
 		repetition();
 	return 0;

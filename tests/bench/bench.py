@@ -181,24 +181,32 @@ eight bytes a nanosecond for string stores and copies. Both kernels ran the same
 the settings in metronome.md; what they spent is counted, not sampled. The first run of each program is thrown away; shown
 are mean and standard deviation of the repetitions. Context switches and migrations are those of the thrown-away run,
 of the whole program. "ns a unit" is what one thread waits for one unit of work; a ratio above 1 means that Faultline takes less.
+Linux is {linux}.
 
 Written by `make results` from the latest `make bench` and `make bench-linux`; every section names the command
 that repeats it. The CSV files beside the plots have every repetition.
 """
 
 
+def linux_version():
+    path = os.path.join(os.path.dirname(guest.linux_kernel()), "version")
+    if not os.path.exists(path):
+        return "Debian's 6.12"
+    with open(path) as f:
+        words = dict(line.split(": ", 1) for line in f.read().splitlines())
+    return f"Debian's package {words['Package']}, version {words['Version']}"
+
+
 def command_publish(args):
     out = os.path.join(DOCS, "results")
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
-    parts = [INTRODUCTION]
-    for name, (experiment, figures) in both(None).items():
-        if not figures:
-            continue
-        parts.append(f"## {name}: {experiment['title']}\n\nAfter: {experiment['source']}. "
+    found = {name: (e, results.in_order(figures)) for name, (e, figures) in both(None).items() if figures}
+    parts = [INTRODUCTION.format(linux=linux_version()), "## Summary\n", results.summary_table(found) + "\n"]
+    for name, (experiment, figures) in found.items():
+        parts.append(f"## {name}\n\n{experiment['title'].capitalize()}. After: {experiment['source']}. "
                      f"A unit is one {experiment['unit']}. Program: `{figures[0].command}`.\n\n"
                      f"    make bench EXP={name}\n    make bench-linux EXP={name}\n")
-        figures.sort(key=lambda f: (f.kernel != "linux", f.threads))
         if results.plot(os.path.join(out, name + ".svg"), experiment["title"], experiment["unit"], figures):
             parts.append(f"![{experiment['title']}](results/{name}.svg)\n")
         parts.append(results.run_table(figures) + "\n")

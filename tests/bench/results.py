@@ -153,6 +153,26 @@ def compare_table(ours, linux):
     return table(["policy", "threads", "Linux, ns a unit", "Faultline, ns a unit", "ratio"], lines) if lines else ""
 
 
+def summary_table(by_experiment):
+    """Per experiment the fewest and the most threads that both kernels ran; Faultline as it is by default."""
+    lines = []
+    for name, (experiment, chosen) in by_experiment.items():
+        linux = {f.threads: f for f in chosen if f.kernel == "linux" and f.supported}
+        ours = {f.threads: f for f in chosen if f.policy == "default" and f.supported}
+        common = sorted(set(linux) & set(ours))
+        for threads in dict.fromkeys(common[:1] + common[-1:]):
+            a, b = linux[threads].latency, ours[threads].latency
+            lines.append([f"[{name}](#{name.replace('.', '')}): {experiment['title']}", threads, number(a), number(b),
+                          f"{a / b:.2f}"])
+    return table(["experiment", "threads", "Linux, ns a unit", "Faultline, ns a unit", "ratio"], lines)
+
+
+def in_order(chosen):
+    """Linux first, then policies in the order in which they were run, each by threads."""
+    policies = list(dict.fromkeys(f.policy for f in chosen))
+    return sorted(chosen, key=lambda f: (f.kernel != "linux", policies.index(f.policy), f.threads))
+
+
 def plot(path, title, unit, chosen):
     """Units a second over threads, one line a kernel and policy, as SVG."""
     series = {}

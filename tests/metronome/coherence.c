@@ -1,16 +1,18 @@
 /*
  * The cost of memory shared between CPUs; docs/metronome.md has the calibration.
  *
- * Every line of guest memory has an owner (the CPU that wrote it last), a version (which grows at each change of owner or
- * write after others have read) and a mark that others have read it since. Every CPU has a cache: the lines, with their
- * versions, that it used last. An access is free if the CPU has the line in the state that it needs, as in the MESI protocol:
+ * Every line of guest memory has an owner (the CPU that wrote it last), a version (which grows at
+ * each change of owner or write after others have read) and a mark that others have read it since.
+ * Every CPU has a cache: the lines, with their versions, that it used last. An access is free if
+ * the CPU has the line in the state that it needs, as in the MESI protocol:
  *
- *     load    of a version that it has, or wrote itself                  free, else a transfer from the owner
- *     store   to a line that it owns and nobody else has read since      free, else a transfer or an invalidation
+ *   load    of a version that it has, or wrote itself             else a transfer from the owner
+ *   store   to a line that it owns and nobody else has read since  else a transfer or invalidation
  *
- * An owner that has lost the line from its cache wrote it back: what comes from memory is not charged, here as elsewhere.
- * Nor are REP STOS and REP MOVS, whose whole-line stores do not wait for the old contents; they only take the line.
- * Turns are serial, so nothing here is locked; outside a region nothing is counted.
+ * An owner that has lost the line from its cache wrote it back: what comes from memory is not
+ * charged, here as elsewhere. Nor are REP STOS and REP MOVS, whose whole-line stores do not wait
+ * for the old contents; they only take the line. Turns are serial, so nothing here is locked;
+ * outside a region nothing is counted.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -20,7 +22,7 @@
 #include "metronome.h"
 
 #define LINE_SHIFT	6
-#define PAGES_SHIFT	20			/* lines in one piece of the table: 64 MB of memory */
+#define PIECE_SHIFT	20		/* lines in one piece of the table: 64 MB of memory */
 #define PIECES		(1u << 14)		/* 1 TB */
 #define SEEN		(1u << 14)		/* lines that one CPU remembers: 1 MB of cache */
 
@@ -40,8 +42,8 @@ static unsigned int cpus_per_node;
 
 static void *zeroed(size_t size)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED) {
 		perror("metronome: memory for the coherence model");
@@ -79,7 +81,8 @@ static bool owner_has(const struct line *line, uint32_t number)
 	return line->owner && slot(line->owner - 1u, number)->line == number;
 }
 
-static void load(unsigned int vcpu, struct line *line, uint32_t number, const struct access *access)
+static void load(unsigned int vcpu, struct line *line, uint32_t number,
+		 const struct access *access)
 {
 	struct seen *mine = slot(vcpu, number);
 
@@ -93,7 +96,8 @@ static void load(unsigned int vcpu, struct line *line, uint32_t number, const st
 	*mine = (struct seen){ number, line->version };
 }
 
-static void store(unsigned int vcpu, struct line *line, uint32_t number, const struct access *access)
+static void store(unsigned int vcpu, struct line *line, uint32_t number,
+		  const struct access *access)
 {
 	bool mine = line->owner == vcpu + 1;
 
@@ -117,11 +121,11 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t va
 	if (!haddr || qemu_plugin_hwaddr_is_io(haddr))
 		return;
 	number = qemu_plugin_hwaddr_phys_addr(haddr) >> LINE_SHIFT;
-	if (number >> PAGES_SHIFT >= PIECES)
+	if (number >> PIECE_SHIFT >= PIECES)
 		return;
-	if (!pieces[number >> PAGES_SHIFT])
-		pieces[number >> PAGES_SHIFT] = zeroed(sizeof(struct line) << PAGES_SHIFT);
-	line = &pieces[number >> PAGES_SHIFT][number & ((1u << PAGES_SHIFT) - 1)];
+	if (!pieces[number >> PIECE_SHIFT])
+		pieces[number >> PIECE_SHIFT] = zeroed(sizeof(struct line) << PIECE_SHIFT);
+	line = &pieces[number >> PIECE_SHIFT][number & ((1u << PIECE_SHIFT) - 1)];
 	if (qemu_plugin_mem_is_store(info))
 		store(vcpu, line, (uint32_t)number, access);
 	else
@@ -130,10 +134,11 @@ static void on_access(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t va
 
 void coherence_watch(struct qemu_plugin_insn *insn, bool streams)
 {
-	struct access *access = malloc(sizeof(*access));	/* lives as long as the translation may */
+	struct access *access = malloc(sizeof(*access)); /* lives as long as the translation may */
 
 	*access = (struct access){ streams, qemu_plugin_insn_vaddr(insn) };
-	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, access);
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
+					 QEMU_PLUGIN_MEM_RW, access);
 }
 
 void coherence_start(void)

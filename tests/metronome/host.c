@@ -1,11 +1,13 @@
 /*
- * The functions of the C library that are replaced inside QEMU, as this object is also in LD_PRELOAD.
+ * The functions of the C library that are replaced inside QEMU, as this object is also in
+ * LD_PRELOAD.
  *
- *   clock_gettime           CLOCK_MONOTONIC is virtual time: HPET, ACPI timer and APIC timers follow it
- *   ppoll                   the main loop sleeps until virtual time has reached its deadline and it holds the baton
- *   pthread_cond_*          tells which halted vCPU is being woken, and who waits
- *   write                   a vCPU that writes to an event descriptor gives the main loop work
- *   RDTSC in vCPU threads   is trapped inside a region, so that the guest's counter follows virtual time too
+ *   clock_gettime     CLOCK_MONOTONIC is virtual time: HPET, ACPI timer, APIC timers follow it
+ *   ppoll             the main loop sleeps until virtual time has come to its deadline and it
+ *                     holds the baton
+ *   pthread_cond_*    tells which halted vCPU is being woken, and who waits
+ *   write             a vCPU that writes to an event descriptor gives the main loop work
+ *   RDTSC             in vCPU threads is trapped: the guest's counter follows virtual time too
  *
  * Everything else keeps the host's time.
  */
@@ -29,8 +31,8 @@
 
 static bool active;			/* QEMU has loaded the plugin */
 static int kick_fd = -1;
-static uint64_t tsc_at_start;		/* the guest's counter, and virtual time, when it began to follow */
-static int64_t ns_at_start;
+static uint64_t tsc_at_start;		/* the guest's counter when it began to follow, */
+static int64_t ns_at_start;		/* and virtual time then */
 static double tsc_per_ns;		/* 0: it does not yet */
 static double host_tsc_per_ns;
 
@@ -39,7 +41,9 @@ static int (*next_cond_wait)(pthread_cond_t *, pthread_mutex_t *);
 static int (*next_cond_broadcast)(pthread_cond_t *);
 static int (*next_cond_signal)(pthread_cond_t *);
 
-/* Also called before main(), by constructors of other libraries: finds the originals at first use. */
+/*
+ * Also called before main(), by constructors of other libraries: finds the originals at first use.
+ */
 static void find_originals(void)
 {
 	next_cond_wait = dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
@@ -110,7 +114,8 @@ EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 }
 
 /* The main loop's sleep, in virtual time. `fds` has room for one more. */
-static int poll_in_virtual_time(struct pollfd *fds, nfds_t n, int64_t deadline, const sigset_t *mask)
+static int poll_in_virtual_time(struct pollfd *fds, nfds_t n, int64_t deadline,
+				const sigset_t *mask)
 {
 	struct timespec none = { 0, 0 };
 	bool ready = false;
@@ -175,7 +180,10 @@ static uint64_t read_tsc(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* RDTSC in a trapped thread. Only QEMU's helper for the guest's RDTSC uses it there: all our clock reads are calls. */
+/*
+ * RDTSC in a trapped thread. Only QEMU's helper for the guest's RDTSC uses it there: all our clock
+ * reads are calls.
+ */
 static void on_segv(int signal, siginfo_t *info, void *context)
 {
 	static const uint8_t rdtsc[] = { 0x0f, 0x31 }, rdtscp[] = { 0x0f, 0x01, 0xf9 };
@@ -200,8 +208,9 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * From the first region on the guest's counter is the host's of that moment plus virtual time at the host's rate, as the
- * guest may have measured it. With turns from power-on it starts at zero, at 1 a nanosecond, to be the same in every run.
+ * From the first region on the guest's counter is the host's of that moment plus virtual time at
+ * the host's rate, as the guest may have measured it. With turns from power-on it starts at zero,
+ * at 1 a nanosecond, to be the same in every run.
  */
 void host_tsc_begins(void)
 {
@@ -242,7 +251,8 @@ void host_start(void)
 	struct sigaction segv = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_NODEFER };
 
 	if (dlsym(RTLD_DEFAULT, "clock_gettime") != (void *)clock_gettime) {
-		fprintf(stderr, "metronome: the plugin must be in LD_PRELOAD too, to keep QEMU's time\n");
+		fprintf(stderr,
+			"metronome: the plugin must be in LD_PRELOAD too, to keep QEMU's time\n");
 		_exit(BAD_USE);
 	}
 	find_originals();

@@ -33,7 +33,9 @@ static void on_resume(qemu_plugin_id_t id, unsigned int vcpu)
 	(void)id;
 }
 
-/* QEMU is about to exit. A run without a region measured nothing, which must not look like success. */
+/*
+ * QEMU is about to exit. A run without a region measured nothing, which must not look like success.
+ */
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)
 {
 	region_abandon();
@@ -48,7 +50,8 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	if (info->version.cur < API_VERSION) {
-		fprintf(stderr, "metronome: QEMU 9.0 or newer is needed (plugin interface %d, this has %d)\n",
+		fprintf(stderr,
+			"metronome: QEMU 9.0 or newer is needed (plugin interface %d, not %d)\n",
 			API_VERSION, info->version.cur);
 		exit(BAD_USE);
 	}

@@ -1,18 +1,22 @@
 /*
  * The metronome keeps virtual time for a guest with many CPUs on a host with few.
  *
- * It is one shared object loaded twice: by QEMU as a TCG plugin, which sees the guest's instructions, and by the
- * dynamic linker (LD_PRELOAD), which puts it between QEMU and the clock. docs/metronome.md is the manual.
+ * It is one shared object loaded twice: by QEMU as a TCG plugin, which sees the guest's
+ * instructions, and by the dynamic linker (LD_PRELOAD), which puts it between QEMU and the clock.
+ * docs/metronome.md is the manual.
  *
  *   options.c    what the user asked for
  *   turns.c      the baton: which vCPU, or QEMU's main loop, may run now; virtual time
+ *   region.c     what is measured: from marker to marker
+ *   watchdog.c   helps if the holder of the baton waits for another vCPU
  *   host.c       the calls of QEMU that are replaced: clock, poll, condition variables
  *   translate.c  what is counted in each block of guest code
  *   coherence.c  the cost of memory shared between CPUs (off by default)
  *   profile.c    top functions and folded stacks (off by default)
  *   report.c     one JSON line per region
  *
- * Time is counted in units of 1/64 ns, so that a fraction of a nanosecond per byte can be charged by an inline add.
+ * Time is counted in units of 1/64 ns, so that a fraction of a nanosecond per byte can be charged
+ * by an inline add.
  */
 #ifndef METRONOME_H
 #define METRONOME_H
@@ -53,13 +57,17 @@ enum event {
 	EVENTS
 };
 
-/* What translated code counts for one vCPU; written by its own thread, read by others only while it waits. */
+/*
+ * What translated code counts for one vCPU; written by its own thread, read by others only while it
+ * waits.
+ */
 struct score {
 	uint64_t used;			/* time in this turn, in units, counted up to TURN_OVER */
 	uint64_t insns[CLASSES];
-	uint64_t rep_bytes[2];		/* written by REP STOS and REP MOVS, in user and kernel code */
-	uint64_t since_user;		/* kernel instructions since the last user block (fault_cost=) */
-	uint64_t in_fault;		/* a page fault was taken since the last user block (fault_cost=) */
+	uint64_t rep_bytes[2];		/* written by REP STOS and MOVS, in user and kernel code */
+	/* With fault_cost=on, since the last user block: */
+	uint64_t since_user;		/* kernel instructions */
+	uint64_t in_fault;		/* a page fault was taken */
 	uint64_t events[EVENTS];
 };
 
@@ -71,7 +79,7 @@ struct options {
 	uint64_t seed;
 	bool wide;			/* turns of very different lengths, for race finding */
 	bool whole_run;			/* turns from power-on, not only in a marked region */
-	int cpu;			/* host CPU to run on in the region; -1: where it starts; -2: not pinned */
+	int cpu;			/* host CPU for the region; -1: where it starts; -2: any */
 	unsigned int near, far;		/* cost of a line transfer, ns; 0, 0: model off */
 	unsigned int nodes;
 	const char *report, *symbols, *folded;
@@ -84,7 +92,10 @@ extern struct qemu_plugin_scoreboard *scoreboard;
 extern int vcpu_count;			/* as configured; fixed once QEMU has started */
 extern __thread int self;		/* the vCPU of this thread, or -1 */
 
-/* Reads `name=value` options into `options`. False, with one line on stderr, if one is unknown or bad. */
+/*
+ * Reads `name=value` options into `options`. False, with one line on stderr, if one is unknown or
+ * bad.
+ */
 bool options_read(int argc, char **argv);
 
 static inline struct score *score_of(unsigned int vcpu)
@@ -98,10 +109,10 @@ void vcpu_started(unsigned int vcpu);
 void vcpu_halted(unsigned int vcpu);	/* called with QEMU's big lock held: never waits */
 void vcpu_resumed(unsigned int vcpu);	/* likewise */
 void vcpu_turn_over(unsigned int vcpu);	/* waits until it is this vCPU's turn again */
-bool region_toggle(void);		/* the guest executed the marker; true: wait for your turn */
+bool region_toggle(void);		/* the guest's marker; true: wait for your turn */
 bool region_was_marked(void);
 void region_abandon(void);		/* QEMU exits: report what there is */
-int64_t virtual_now(void);		/* ns; continues the host's monotonic clock, never goes back */
+int64_t virtual_now(void);		/* ns; goes on from the host's clock, never back */
 
 /* What host.c tells turns.c. */
 bool turns_are_on(void);
@@ -113,7 +124,7 @@ void main_is_needed(void);		/* a vCPU has put work into the main loop's queue */
 
 /* host.c */
 int64_t host_now(void);			/* the host's monotonic clock, ns */
-void host_start(void);			/* finds the replaced functions; ends QEMU if it was not preloaded */
+void host_start(void);			/* ends QEMU if this object was not preloaded */
 void host_kick_main(void);		/* make the main loop look at main_may_leave_poll() again */
 void host_tsc_begins(void);		/* the guest's RDTSC follows virtual time from here on */
 void host_trap_tsc(void);		/* ... in this thread */
@@ -138,7 +149,7 @@ void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 
 /* coherence.c */
 void coherence_start(void);
-void coherence_watch(struct qemu_plugin_insn *insn, bool streams);	/* streams: stores of whole lines */
+void coherence_watch(struct qemu_plugin_insn *insn, bool streams); /* does it store whole lines? */
 
 /* profile.c */
 bool profile_start(void);

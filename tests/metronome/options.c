@@ -105,10 +105,11 @@ bool options_read(int argc, char **argv)
 			*value = '=';
 		}
 		if (result < 0)
-			fprintf(stderr, "metronome: unknown option '%s' (docs/metronome.md lists them)\n",
+			fprintf(stderr, "metronome: unknown option '%s' (see docs/metronome.md)\n",
 				argv[i]);
 		if (result == 0)
-			fprintf(stderr, "metronome: bad value in '%s' (see docs/metronome.md)\n", argv[i]);
+			fprintf(stderr, "metronome: bad value in '%s' (see docs/metronome.md)\n",
+				argv[i]);
 		if (result <= 0)
 			return false;
 	}

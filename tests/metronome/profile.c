@@ -1,10 +1,11 @@
 /*
  * Where the guest's instructions go, by function of its kernel.
  *
- * The symbol table is the output of `nm` or a copy of /proc/kallsyms. A function gets a counter when code of it is first
- * translated; each block adds its instructions inline. Folded stacks (one line per stack, its functions separated by
- * semicolons, then a count) need no frame pointers: calls and returns are followed, and each vCPU has a place in a tree of
- * calls. Code that is reached otherwise is a tail call, or, if its symbol looks like an entry point, an interrupt.
+ * The symbol table is the output of `nm` or a copy of /proc/kallsyms. A function gets a counter
+ * when code of it is first translated; each block adds its instructions inline. Folded stacks (one
+ * line per stack, its functions separated by semicolons, then a count) need no frame pointers:
+ * calls and returns are followed, and each vCPU has a place in a tree of calls. Code that is
+ * reached otherwise is a tail call, or, if its symbol looks like an entry point, an interrupt.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static unsigned int function_count = 1;
 static struct qemu_plugin_scoreboard *counters;
 static uint64_t at_start[MAX_FUNCTIONS];
 static uint64_t transfers[MAX_FUNCTIONS];	/* since the region began; counted in turns only */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of the tables above; translation is parallel */
+/* Of the tables above: translation is parallel. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- symbols ---- */
 
@@ -52,7 +54,8 @@ static bool read_symbols(void)
 	while (fgets(line, sizeof(line), f)) {
 		uint64_t address;
 
-		if (sscanf(line, "%lx %c %255s", &address, &type, name) != 3 || !strchr("tTwW", type))
+		if (sscanf(line, "%lx %c %255s", &address, &type, name) != 3 ||
+		    !strchr("tTwW", type))
 			continue;
 		if (!strncmp(name, "..@", 3))	/* NASM's label of a macro, within a function */
 			continue;
@@ -64,7 +67,8 @@ static bool read_symbols(void)
 	}
 	fclose(f);
 	if (!symbol_count) {
-		fprintf(stderr, "metronome: no function in '%s': is it the output of nm?\n", options.symbols);
+		fprintf(stderr, "metronome: no function in '%s': is it the output of nm?\n",
+			options.symbols);
 		return false;
 	}
 	qsort(symbols, symbol_count, sizeof(*symbols), by_address);
@@ -113,8 +117,11 @@ static uint64_t executed(unsigned int function)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < vcpu_count; i++)
-		sum += ((uint64_t *)qemu_plugin_scoreboard_find(counters, (unsigned int)i))[function];
+	for (int i = 0; i < vcpu_count; i++) {
+		uint64_t *mine = qemu_plugin_scoreboard_find(counters, (unsigned int)i);
+
+		sum += mine[function];
+	}
 	return sum;
 }
 
@@ -151,7 +158,7 @@ static struct node *child_of(struct node *parent, unsigned int function)
 
 static bool is_entry(unsigned int function)
 {
-	static const char *const prefixes[] = { "asm_", "isr", "irq_entry", "exception", "entry_", "trap" };
+	static const char *const prefixes[] = { "asm_", "isr", "irq_", "exception", "entry_" };
 	const char *name = function_name(function);
 
 	for (size_t i = 0; i < LENGTH(prefixes); i++)
@@ -214,12 +221,14 @@ static void watch_flow(struct qemu_plugin_tb *tb)
 	uint8_t code[16] = { 0 }, *p = code;
 
 	qemu_plugin_insn_data(insn, code, sizeof(code) - 2);
-	while (*p == 0xf2 || *p == 0xf3 || *p == 0x3e || *p == 0x2e || *p == 0x66 || (*p & 0xf0) == 0x40)
+	while (*p == 0xf2 || *p == 0xf3 || *p == 0x3e || *p == 0x2e || *p == 0x66 ||
+	       (*p & 0xf0) == 0x40)
 		p++;
 	if (p[0] == 0xe8 || (p[0] == 0xff && (p[1] >> 3 & 7) == 2))
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	else if (p[0] == 0xc3 || p[0] == 0xc2 || p[0] == 0xcf)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_return, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_return, QEMU_PLUGIN_CB_NO_REGS,
+						       NULL);
 }
 
 void profile_watch(struct qemu_plugin_tb *tb, bool kernel)
@@ -229,7 +238,8 @@ void profile_watch(struct qemu_plugin_tb *tb, bool kernel)
 	qemu_plugin_u64 counter = { counters, function * sizeof(uint64_t) };
 	struct block *block;
 
-	qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, counter, n);
+	qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, counter,
+							  n);
 	if (!options.folded)
 		return;
 	block = malloc(sizeof(*block));		/* lives as long as the translation may */
@@ -282,8 +292,8 @@ static void put_top(FILE *out, const char *name, uint64_t (*count)(unsigned int 
 	qsort(rows, function_count, sizeof(*rows), by_count);
 	fprintf(out, ",\"%s\":[", name);
 	for (unsigned int i = 0; i < function_count && i < options.top && rows[i][1]; i++)
-		fprintf(out, "%s[\"%s\",%lu]", i ? "," : "", function_name((unsigned int)rows[i][0]),
-			rows[i][1]);
+		fprintf(out, "%s[\"%s\",%lu]", i ? "," : "",
+			function_name((unsigned int)rows[i][0]), rows[i][1]);
 	fprintf(out, "]");
 	free(rows);
 }

@@ -1,10 +1,13 @@
-/* One JSON line per region, to the file asked for or to stderr; docs/metronome.md describes the members. */
+/*
+ * One JSON line per region, to the file asked for or to stderr; docs/metronome.md describes the
+ * members.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "metronome.h"
 
-#define EXACT_COSTS	16384	/* fault costs up to here are counted one by one, to tell the quantiles */
+#define EXACT_COSTS	16384	/* fault costs below this are counted one by one, for quantiles */
 
 static FILE *out;
 static unsigned int regions;
@@ -21,7 +24,8 @@ static const char *const event_names[EVENTS] = {
 };
 
 static const char *const class_names[CLASSES] = {
-	[USER] = "user", [KERNEL] = "kernel", [USER_SPIN] = "user_spin", [KERNEL_SPIN] = "kernel_spin",
+	[USER] = "user", [KERNEL] = "kernel",
+	[USER_SPIN] = "user_spin", [KERNEL_SPIN] = "kernel_spin",
 };
 
 bool report_open(void)
@@ -119,7 +123,8 @@ void report_region(const struct region *region)
 	put_score(&total, idle);
 	fprintf(out, "}");
 	if (options.fault_cost && costs.n)
-		fprintf(out, ",\"fault_insns\":{\"n\":%lu,\"mean\":%.1f,\"p10\":%u,\"p50\":%u,\"p90\":%u}",
+		fprintf(out, ",\"fault_insns\":{\"n\":%lu,\"mean\":%.1f,"
+			"\"p10\":%u,\"p50\":%u,\"p90\":%u}",
 			costs.n, (double)costs.sum / (double)costs.n, cost_quantile(0.1),
 			cost_quantile(0.5), cost_quantile(0.9));
 	if (options.symbols)

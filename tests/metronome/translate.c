@@ -1,10 +1,10 @@
 /*
  * What is counted in each block of guest code, decided once when QEMU translates it.
  *
- * A block adds its instructions to its class and to the turn's time by inline adds, then compares; only a block that ends
- * the turn leaves translated code. Blocks in the upper half of the address space are the kernel's; a block with a PAUSE is
- * a spinning one. Single instructions of interest have an inline add of their own or, where that is not enough, a
- * callback; they are rare.
+ * A block adds its instructions to its class and to the turn's time by inline adds, then compares;
+ * only a block that ends the turn leaves translated code. Blocks in the upper half of the address
+ * space are the kernel's; a block with a PAUSE is a spinning one. Single instructions of interest
+ * have an inline add of their own or, where that is not enough, a callback; they are rare.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -112,11 +112,14 @@ static void on_turn_over(unsigned int vcpu, void *unused)
 static void on_marker(unsigned int vcpu, void *unused)
 {
 	if (region_toggle())
-		vcpu_turn_over(vcpu);	/* what follows the marker in its block is in the region already */
+		vcpu_turn_over(vcpu);	/* the rest of its block is in the region already */
 	(void)unused;
 }
 
-/* First user block after a page fault: what the kernel executed since the last user block is the fault's cost. */
+/*
+ * First user block after a page fault: what the kernel executed since the last user block is the
+ * fault's cost.
+ */
 static void on_fault_done(unsigned int vcpu, void *unused)
 {
 	struct score *score = score_of(vcpu);
@@ -136,10 +139,12 @@ static void apic_write(unsigned int vcpu, uint32_t offset)
 }
 
 /*
- * A 32-bit store in the kernel, which may be to the memory-mapped APIC. Most are not: an instruction that was not in its
- * first executions is no longer looked at (a stale count only means another look).
+ * A 32-bit store in the kernel, which may be to the memory-mapped APIC. Most are not: an
+ * instruction that was not in its first executions is no longer looked at (a stale count only means
+ * another look).
  */
-static void on_kernel_store(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *looks_left)
+static void on_kernel_store(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
+			    void *looks_left)
 {
 	static uint64_t apic_vpage;	/* where the kernel maps it, once seen */
 	uint16_t *looks = looks_left;
@@ -239,7 +244,7 @@ static void watch_kernel(struct qemu_plugin_insn *insn, const struct decoded *d)
 	else if (d->opcode[0] == 0xf4)
 		count(insn, HALTS);
 	else if (store && !d->wide && !d->narrow && mod(d->opcode[1]) != 3) {
-		uint16_t *looks = malloc(sizeof(*looks));	/* lives as long as the translation may */
+		uint16_t *looks = malloc(sizeof(*looks)); /* lives as long as the translation may */
 
 		*looks = 64;
 		qemu_plugin_register_vcpu_mem_cb(insn, on_kernel_store, QEMU_PLUGIN_CB_NO_REGS,
@@ -261,7 +266,8 @@ static void watch(struct qemu_plugin_insn *insn, const struct decoded *d, bool k
 	else if (d->opcode[0] == 0x0f && d->opcode[1] == 0x05)
 		count(insn, SYSCALLS);
 	if (is_marker(insn))
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
+						       NULL);
 	if (options.near)
 		coherence_watch(insn, d->rep && string);
 }
@@ -270,6 +276,7 @@ void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb), pauses = 0;
 	bool kernel = qemu_plugin_tb_vaddr(tb) >> 63;
+	int class;
 
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -278,20 +285,22 @@ void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		pauses += is_pause(&d);
 		watch(insn, &d, kernel);
 	}
+	class = (pauses ? USER_SPIN : USER) + kernel;
 	add_in_block(tb, FIELD(used), (n + pauses * (options.pause - 1)) * UNITS);
-	add_in_block(tb, field(offsetof(struct score, insns) +
-			       (size_t)((pauses ? USER_SPIN : USER) + kernel) * sizeof(uint64_t)), n);
+	add_in_block(tb, FIELD(insns[class]), n);
 	if (options.fault_cost && kernel) {
 		add_in_block(tb, FIELD(since_user), n);
 	} else if (options.fault_cost) {
 		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_fault_done, QEMU_PLUGIN_CB_NO_REGS,
-							  QEMU_PLUGIN_COND_NE, FIELD(in_fault), 0, NULL);
+							  QEMU_PLUGIN_COND_NE, FIELD(in_fault), 0,
+							  NULL);
 		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_STORE_U64,
 								  FIELD(since_user), 0);
 	}
 	if (options.symbols)
 		profile_watch(tb, kernel);
 	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_turn_over, QEMU_PLUGIN_CB_NO_REGS,
-						  QEMU_PLUGIN_COND_GE, FIELD(used), TURN_OVER, NULL);
+						  QEMU_PLUGIN_COND_GE, FIELD(used), TURN_OVER,
+						  NULL);
 	(void)id;
 }

@@ -1,9 +1,13 @@
-/* thp_memscale: blocks of ordinary anonymous memory, which may become transparent hugepages; see memscale.h. */
+/*
+ * thp_memscale: blocks of ordinary anonymous memory, which may become transparent hugepages; see
+ * memscale.h.
+ */
 #include "memscale.h"
 
 static char *map(size_t size, bool huge)
 {
-	char *p = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+	char *p = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE,
+		       -1, 0);
 	char *aligned = (char *)(((uintptr_t)p + HUGE - 1) & ~(HUGE - 1));
 
 	if (p == MAP_FAILED)
