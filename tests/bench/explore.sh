@@ -29,7 +29,7 @@ done
 set -- $list
 [ $# -gt 0 ] || fail "no seed in '$seeds'"
 mkdir -p "$out"
-name=${test%% *}
+name=${test%% *} name=${name##*/}
 export BOOT=pvh TIMEOUT=${LIMIT:-300} QEMU=$here/../metronome/qemu.sh CMD=$test CPUS=${CPUS:-4} NODES=${NODES:-2}
 export QEMU_ARGS="-seed 1 -rtc base=2024-01-01,clock=vm ${QEMU_ARGS-}"
 export ACCEL=tcg,thread=multi${FINE:+,one-insn-per-tb=on}
