@@ -11,6 +11,7 @@
 #include "kernel/panic.h"
 
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/init.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/trap.h"
 #include "kernel/ksyms.h"
@@ -43,7 +44,7 @@ static void __noreturn halt(void)
 
 static bool kernel_text(u64 address)
 {
-	return ksym_lookup(address, NULL) != NULL;
+	return address >= (u64)__text_start && address < (u64)__text_end;
 }
 
 /*

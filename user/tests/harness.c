@@ -647,9 +647,9 @@ void sleep_ms(long ms)
 
 long rounds(long n)
 {
-	long r = n * scale;
+	long r = n * scale, least = n < 3 ? n : 3;
 
-	return r > 0 ? r : 1;
+	return r > least ? r : least;
 }
 
 bool go_on(long i, long n)
@@ -690,7 +690,8 @@ static void rp_disarm_all(void)
 	static const char *const names[] = {
 		"anon_insert", "cow",        "cow_copied", "file_copy",
 		"file_insert", "fork_flush", "fork_table", "gather_flush",
-		"mm_switch",   "pt_link",    "truncate",
+		"mm_switch",   "mremap_flush", "pt_link",  "truncate",
+		"walk_pinned",
 	};
 
 	if (access(RACEPOINTS, F_OK) == 0)

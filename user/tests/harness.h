@@ -399,7 +399,7 @@ long thread_faults(void);
 
 uint64_t now_ns(void);
 void sleep_ms(long ms);
-/* `n` rounds at scale 1, at least 1. */
+/* `n` rounds at scale 1, at least 3 unless n is less. */
 long rounds(long n);
 /*
  * Is there to be a round i of rounds(n)? Not if the test has failed, or has used up its second and

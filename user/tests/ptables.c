@@ -71,7 +71,7 @@ TEST(sparse_test, "PT-01 threads build tables all over 1 TiB", .seconds = 40)
 	gate.n = T;
 	for (int i = 0; i < T; i++)
 		t[i] = start(scatter, (void *)(intptr_t)i);
-	for (int i = 0; i < 50 && rp_arm("pt_link", 2); i++)
+	for (int i = 0; i < rounds(50) && rp_arm("pt_link", 2); i++)
 		sleep_ms(1);
 	for (int i = 0; i < T; i++)
 		join(t[i]);
@@ -192,8 +192,10 @@ static char *coming;
 /* Maps, stamps and unmaps ranges, so that tables under a walker's feet go. */
 static void come_and_go(long n)
 {
+	static const char *const points[] = { "walk_pinned", "gather_flush", "pt_link" };
+
 	for (long i = 0; go_on(i, n); i++) {
-		rp_arm(i % 2 ? "pt_link" : "gather_flush", 1);
+		rp_arm(points[i % 3], 1);
 		at((unsigned long)coming, SPAN * HUGE);
 		for (int k = 0; k < SPAN; k++)
 			memset(coming + k * HUGE + 9 * P, 0x11, 64);
@@ -270,7 +272,6 @@ static void *walk_uaccess(void *arg)
 
 static void walker_against_freer(void *(*walk)(void *))
 {
-
 	coming = (char *)ZONE;
 	pthread_t t = start(walk, NULL);
 	pin(0);
@@ -449,7 +450,7 @@ TEST(munmapped, "PT-08 munmap of a wide range frees tables on both sides of empt
 {
 	long before = tables_kb();
 
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < rounds(20); i++) {
 		char *p = at(ZONE, 2 * TB);
 
 		p[0] = p[SLOT + 5 * GB] = p[SLOT + 5 * GB + 3 * HUGE] = p[3 * SLOT + 511 * GB] =
@@ -522,7 +523,7 @@ TEST(whole_tables, "PT-09 whole tables are moved while others zap and read the r
 	for (long i = 0; go_on(i, 100); i++) {
 		char *from = moving[i % 2], *to = moving[(i + 1) % 2];
 
-		rp_arm("gather_flush", 1);
+		rp_arm(i % 2 ? "gather_flush" : "mremap_flush", 1);
 		NEED(raw_mremap((unsigned long)from, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 				(unsigned long)to) == (long)to);
 		CHECK_FAULT(loads(from), SIGSEGV, SEGV_MAPERR_, from);
@@ -543,7 +544,7 @@ TEST(move_anon_tables, "PT-09 anonymous tables moved; their old addresses fault,
 
 	memset(p, 0x33, HUGE);
 	before = tables_kb();
-	for (int i = 1; i < 30; i++) {
+	for (int i = 1; i < rounds(30); i++) {
 		char *q = (char *)ZONE + (i % 7) * 2 * HUGE;
 
 		if (q == p)

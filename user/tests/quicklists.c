@@ -1,5 +1,5 @@
 /*
- * Per-CPU lists of page-table pages: QL-01 to QL-03, QL-06. What they hold is in
+ * Per-CPU lists of page-table pages: QL-01 to QL-03, QL-05 (more of it in oom.c), QL-06. What they hold is in
  * /sys/kernel/mm/faultline/quicklists; vm.quicklist may be changed while running.
  */
 #include "harness.h"
@@ -130,6 +130,100 @@ TEST(bounded, "QL-03 all lists together may hold a sixteenth of memory at most")
 	CHECK(sums(-1).high <= field("/proc/meminfo", "MemTotal") / 4 / 16);
 	CHECK(sums(-1).high > 0);
 }
+
+/* Tables come and go on one CPU, more than its list takes. */
+static void *fill_list(void *arg)
+{
+	pin((int)(intptr_t)arg);
+	char *p = map(3 * TABLES * HUGE, RW, ANON | MAP_NORESERVE);
+
+	for (int k = 0; k < 3 * TABLES; k++)
+		p[k * HUGE] = 1;
+	unmap(p, 3 * TABLES * HUGE);
+	settle();
+	return NULL;
+}
+
+TEST(capped, "QL-03 full lists of all CPUs leave nine tenths of the rest to a program", .seconds = 60)
+{
+	int n = ncpus() < 8 ? ncpus() : 8;
+	long total = field("/proc/meminfo", "MemTotal");
+
+	sums(-1);
+	for (int i = 0; i < n; i++)
+		join(start(fill_list, (void *)(intptr_t)i));
+	struct sums full = sums(-1);
+	CHECK_MSG(full.count <= full.high && full.count * 4 <= total / 16,
+		  "%ld pages on lists that may hold %ld, of %ld kB", full.count, full.high, total);
+	if (rounds(100) < 100 || total > (256 << 10))
+		return; /* the rest is no race, and takes long */
+	size_t len = (size_t)field("/proc/meminfo", "MemFree") * 1024 / 10 * 9 & ~(P - 1);
+	pid_t pid = xfork();
+	if (pid == 0) {
+		char *p = map(len, RW, ANON | MAP_NORESERVE);
+
+		for (size_t at = 0; at < len; at += P)
+			p[at] = 1;
+		done();
+	}
+	join_child(pid);
+}
+
+/* ---- QL-05: lists are emptied by an interrupt, whatever their CPU is doing with them ---- */
+
+static volatile bool stop;
+
+static void *list_user(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	pin(me);
+	while (!stop && !test_failed) {
+		volatile int *p = map(4 * HUGE, RW, ANON | MAP_NORESERVE);
+
+		for (int k = 0; k < 4; k++) {
+			volatile int *at = p + k * HUGE / 4;
+
+			if (*at || at[P / 4])
+				FAIL("a fresh page holds %d and %d", *at, at[P / 4]);
+			*at = me + 1;
+			at[P / 4] = -me;
+		}
+		for (int k = 0; k < 4; k++)
+			if (p[k * HUGE / 4] != me + 1 || p[(k * HUGE + P) / 4] != -me)
+				FAIL("CPU %d's page %d holds %d", me, k, p[k * HUGE / 4]);
+		unmap((void *)p, 4 * HUGE);
+	}
+	return NULL;
+}
+
+TEST(drained, "QL-05 lists are emptied while their CPUs take from them and give to them", .cpus = 2,
+     .seconds = 40)
+{
+	pthread_t t[8];
+	int n = ncpus() < 8 ? ncpus() : 8;
+
+	if (!fail_alloc(1000000))
+		skip("no fault injection");
+	fail_alloc(0);
+	for (int i = 0; i < n; i++)
+		t[i] = start(list_user, (void *)(intptr_t)i);
+	pin(0);
+	for (long i = 0; go_on(i, 60); i++) {
+		volatile char *p = map(P, RW, ANON);
+
+		fail_alloc(1); /* no memory, it seems: the kernel empties all lists, then tries again */
+		*p = 1;
+		CHECK_EQ(fail_alloc_left(), 0);
+		fail_alloc(0);
+		unmap((void *)p, P);
+	}
+	stop = true;
+	for (int i = 0; i < n; i++)
+		join(t[i]);
+}
+
+/* ---- QL-02, QL-06 ----------------------------------------------------------------------- */
 
 static struct { char *spot; volatile bool over; struct meet gate; } s;
 

@@ -491,8 +491,9 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 		if (!lead(&w.meet, go_on(i, 200)))
 			break;
 		until_warm();
-		if (i % 2)
-			rp_arm("gather_flush", 1);
+		/* At its new place already, at the old one still in TLBs. */
+		if (i % 2 == 0)
+			rp_arm("mremap_flush", 1);
 		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
 				(unsigned long)new_at) == (long)new_at);
 		char c = *(volatile char *)new_at;
@@ -566,7 +567,7 @@ TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, 
 		NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
 		memset(w.x, 0x11, P);
 		w.warm = false;
-		if (!lead(&w.meet, (i < 30 && !test_failed) || go_on(i, 200)))
+		if (!lead(&w.meet, (i < rounds(30) && !test_failed) || go_on(i, 200)))
 			break;
 		until_warm();
 		rp_arm("gather_flush", 4);
