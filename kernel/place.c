@@ -116,7 +116,7 @@ static u32 claim_near(int node, const struct cpumask *allowed)
 		if (!(nodes & 1UL << n))
 			continue;
 		nodes &= ~(1UL << n);
-		for (int w = 0; w < CPUMASK_WORDS; w++) {
+		for (u32 w = 0; w * 64 < num_cpus; w++) {
 			u64 bits = READ_ONCE(node_cpus[n].idle.bits[w]) & allowed->bits[w];
 
 			for (; bits; bits &= bits - 1) {

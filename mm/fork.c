@@ -4,6 +4,10 @@
  * again), entry by entry, and writable private entries lose their write bit on
  * both sides: copy-on-write (cow.c).
  *
+ * Some pages are looked ahead to (vm.fork_ahead): those of the stack and of the thread pointer, which
+ * both sides write as soon as they run, are copied at once, and the code around the instruction
+ * pointer is mapped. Each saves a fault on one side or on both.
+ *
  * The child must be a snapshot of one moment: faults of the parent's other
  * threads are kept out by marking the areas first (vma.h), and writes through
  * stale translations end with one flush before fork returns; until then
@@ -12,12 +16,15 @@
  * Lock order: parent's mm->lock (write) → its leaf table → the child's.
  */
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/trap.h"
 #include "kernel/file.h"
 #include "kernel/printk.h"
 #include "kernel/string.h"
 #include "kernel/task.h"
+#include "mm/fault.h"
 #include "mm/gather.h"
 #include "mm/mmlock.h"
+#include "mm/policy.h"
 #include "mm/ptwalk.h"
 #include "mm/vma.h"
 
@@ -56,13 +63,15 @@ static bool copy_table(struct ptwalk *w, struct page *to, struct mm *child, cons
 	return protected;
 }
 
-static int copy_area(struct mm *child, struct mm *parent, struct area *a, struct gather *g)
+/* The entries of [start, end), inside a. */
+static int copy_range(struct mm *child, struct mm *parent, const struct area *a, vaddr_t start,
+		      vaddr_t end, struct gather *g)
 {
 	struct ptwalk w;
 	int err = 0;
 
 	rcu_read_lock();
-	ptwalk_open(&w, parent, a->start, a->end, WALK_OWN);
+	ptwalk_open(&w, parent, start, end, WALK_OWN);
 	while (ptwalk_next(&w)) {
 		struct page *to = pt_make(child, w.base);
 		spinlock_t *ptl;
@@ -94,6 +103,68 @@ static int copy_area(struct mm *child, struct mm *parent, struct area *a, struct
 static inline bool must_copy(const struct area *a)
 {
 	return a->has_anon && !(a->flags & (VM_SHARED | VM_DONTFORK | VM_WIPEONFORK));
+}
+
+/* ---- ahead ---- */
+
+#define AROUND (8 * PAGE_SIZE) /* code mapped on either side of the instruction pointer */
+
+/*
+ * Give the child a copy of the page at addr, and the parent its write bit back. For what has just been
+ * copied, by a parent of one thread: nobody writes to the page meanwhile.
+ */
+static void copy_page_ahead(struct mm *child, struct mm *parent, vaddr_t addr)
+{
+	struct fault f = { .mm = child, .addr = addr & PAGE_MASK };
+	spinlock_t *ptl, *child_ptl;
+	struct page *table, *old, *new;
+	pte_t *slot;
+
+	rcu_read_lock();
+	f.area = area_at(child, f.addr);
+	if (!f.area || (f.area->flags & (VM_WRITE | VM_SHARED)) != VM_WRITE || !f.area->has_anon ||
+	    !(f.table = pt_find(child, f.addr)) || !(table = pt_find(parent, f.addr)) ||
+	    !(new = fault_frame(&f, false)))
+		goto out;
+	slot = (pte_t *)page_address(table) + pt_index(f.addr, 1);
+	f.slot = (pte_t *)page_address(f.table) + pt_index(f.addr, 1);
+	/* Truncation of a file below may be at work on both: the entries decide, looked at under the locks. */
+	ptl = ptpage_lock(parent, table);
+	child_ptl = ptpage_lockptr(child, f.table);
+	spin_lock_nested(child_ptl);
+	old = pte_none(*slot) || (slot->v & PTE_SPECIAL) ? NULL : phys_to_page(pte_phys(*slot));
+	if (old && old->type == PG_ANON && READ_ONCE(old->refs) == 2 &&
+	    pte_phys(*f.slot).v == pte_phys(*slot).v) {
+		page_copy(page_address(new), page_address(old));
+		new->mapcount = 1;
+		f.slot->v = page_to_phys(new).v | area_pte_bits(f.area->flags) | PTE_W | PTE_D;
+		WRITE_ONCE(slot->v, slot->v | PTE_W | PTE_D); /* the parent is here, so its CPU sets no bit */
+		old->mapcount = 1;
+		old->refs = 1;
+		new = NULL;
+	}
+	spin_unlock(child_ptl);
+	spin_unlock(ptl);
+	if (new)
+		page_put(new);
+out:
+	rcu_read_unlock();
+}
+
+static int look_ahead(struct mm *child, struct mm *parent, struct gather *g)
+{
+	const struct regs *r = current->user_regs;
+	struct area *code = area_at(parent, r->rip & PAGE_MASK);
+
+	if (!vm_fork_ahead || parent != current->mm || READ_ONCE(parent->users) != 1)
+		return 0;
+	copy_page_ahead(child, parent, r->rsp);
+	if ((r->rsp ^ current->fs_base) & PAGE_MASK)
+		copy_page_ahead(child, parent, current->fs_base);
+	if (!code || !code->mapping || must_copy(code) || (code->flags & VM_DONTFORK))
+		return 0;
+	return copy_range(child, parent, code, MAX(code->start, (r->rip & PAGE_MASK) - AROUND),
+			  MIN(code->end, (r->rip & PAGE_MASK) + AROUND), g);
 }
 
 static void copy_layout(struct mm *to, const struct mm *from)
@@ -146,9 +217,11 @@ struct mm *mm_fork(struct mm *parent)
 			n->has_anon = false;
 		area_append(child, &end, n);
 		area_unlock(n);
-		if (must_copy(a) && (err = copy_area(child, parent, a, &g)))
+		if (must_copy(a) && (err = copy_range(child, parent, a, a->start, a->end, &g)))
 			break;
 	}
+	if (!err)
+		err = look_ahead(child, parent, &g);
 	racepoint("fork_flush");
 	gather_end(&g);
 	for_each_area (a, parent)

@@ -13,7 +13,7 @@ void gather_begin(struct gather *g, struct mm *mm)
 	g->mm = mm;
 	g->start = ~0UL;
 	g->end = 0;
-	g->tables = g->nobody = false;
+	g->tables = false;
 	g->nr = 0;
 	g->alone = g->unlinked = NULL;
 }
@@ -50,7 +50,7 @@ void mm_flush(struct mm *mm, vaddr_t start, vaddr_t end)
 
 static void flush_tlbs(struct gather *g)
 {
-	if (g->nobody || (g->start > g->end && !g->tables))
+	if (g->start > g->end && !g->tables)
 		return;
 	smp_mb(); /* as above */
 	racepoint("gather_flush");
@@ -75,10 +75,7 @@ void gather_flush(struct gather *g)
 
 		g->unlinked = (struct page *)t->pt.rcu.next;
 		mm_count(g->mm, MM_TABLES, -1);
-		if (g->nobody)
-			ptpage_free_now(t);
-		else
-			ptpage_free_rcu(t);
+		ptpage_free_rcu(t);
 	}
 	g->start = ~0UL;
 	g->end = 0;

@@ -16,7 +16,6 @@ struct gather {
 	struct mm *mm;
 	vaddr_t start, end; /* range to flush; start > end: nothing yet */
 	bool tables;        /* tables were unlinked: paging-structure caches too */
-	bool nobody;        /* the mm has no users: no TLB can hold anything */
 	u32 nr;
 	struct page *alone;  /* private frames nobody else has, linked through link.next */
 	struct page *unlinked; /* tables, linked through pt.rcu.next */

@@ -62,22 +62,15 @@ void mm_put(struct mm *mm)
 /* The last user is gone: no CPU has the root loaded, nobody else finds the mm. */
 static void unmap_all(struct mm *mm)
 {
-	struct gather g;
-
 	DEBUG_ASSERT(cpumask_empty(&mm->active));
-	gather_begin(&g, mm);
-	g.nobody = true;
-	for_each_area (a, mm) {
-		area_mark(a);
-		zap_range(&g, a, a->start, a->end, false);
-	}
-	gather_end(&g);
+	/* From here on truncation does not find them either. */
+	for_each_area (a, mm)
+		area_unlist(a);
+	zap_all(mm);
 	for (struct area *a = mm->areas[0], *next; a; a = next) {
 		next = a->next[0];
-		pt_destroy_range(mm, a->start, a->end);
-		area_discard(a);
+		area_free(a);
 	}
-	pt_destroy(mm);
 	if (mm->exe)
 		file_put(mm->exe);
 	for (int k = 0; k <= MM_TABLES; k++)

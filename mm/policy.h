@@ -12,11 +12,14 @@ enum { PTL_MM, PTL_PTE, PTL_SPLIT, PTL_ATOMIC };
 enum { MMAP_LOCK_RWSEM, MMAP_LOCK_VMA, MMAP_LOCK_RANGE };
 enum { QUICKLIST_OFF, QUICKLIST_ANY, QUICKLIST_NODE };
 enum { PCP_OFF, PCP_ON };
+enum { FORK_AHEAD_OFF, FORK_AHEAD_ON };
 
 extern int vm_ptl;       /* one lock per mm; one per PTE table; PTE and PMD tables; lock-free set of an empty PTE */
 extern int vm_mmap_lock; /* one reader/writer lock per mm; areas checked under RCU; changes by range too */
 extern int vm_quicklist; /* page-table pages: allocator; per-CPU list; list of local pages only */
 extern int vm_pcp;       /* per-CPU lists of free frames */
+
+extern int vm_fork_ahead; /* fork copies and maps what both sides will need at once; or all is left to faults */
 
 /* Below so many CPUs vm.ptl=split acts like pte, as the kernels of 2013 did. */
 extern long vm_split_ptl_cpus;

@@ -249,46 +249,75 @@ void pt_prune(struct gather *g, vaddr_t start, vaddr_t end, bool keep_upper)
 	rcu_read_unlock();
 }
 
-/*
- * Nobody walks here any more and all leaf entries are gone: free the tables that [start, end) touches, as
- * they become empty. Looks only at the entries of that range.
- */
-static void destroy(struct mm *mm, struct page *table, vaddr_t start, vaddr_t end)
-{
-	unsigned level = table->level;
-	u64 span = 1UL << pt_shift(level);
-	unsigned last = pt_index(end - 1, level);
+/* ---- the sweep ---- */
 
-	for (unsigned i = pt_index(start, level); i <= last && table->pt.used; i++) {
+/* Leave the last table of the path, which goes if it is empty. */
+static void ascend(struct pt_sweep *s)
+{
+	struct page *table = s->table[s->level], *upper = s->table[++s->level];
+
+	if (table->pt.used)
+		return;
+	entries(upper)[pt_index(s->at, s->level)].v = 0;
+	upper->pt.used--;
+	ptpage_free_unused(s->mm, table);
+}
+
+/* Up to a table that maps pos. */
+static inline void ascend_to(struct pt_sweep *s, vaddr_t pos)
+{
+	while (s->level < PT_LEVELS && (pos ^ s->at) >> pt_shift(s->level + 1))
+		ascend(s);
+}
+
+void pt_sweep_begin(struct pt_sweep *s, struct mm *mm)
+{
+	s->mm = mm;
+	s->at = 0;
+	s->level = PT_LEVELS;
+	s->table[PT_LEVELS] = phys_to_page(mm->root);
+}
+
+struct page *pt_sweep_next(struct pt_sweep *s, vaddr_t *pos, vaddr_t end)
+{
+	ascend_to(s, *pos);
+	while (*pos < end && s->level > 1) {
+		pte_t e = entries(s->table[s->level])[pt_index(*pos, s->level)];
+
+		if (pte_is_table(e)) {
+			s->at = *pos;
+			s->table[--s->level] = entry_table(e);
+		} else {
+			*pos = step(*pos, s->level);
+			ascend_to(s, *pos);
+		}
+	}
+	return *pos < end ? s->table[1] : NULL;
+}
+
+/* Tables without leaf entries, where no area is any more: see pt_prune(). */
+static void destroy(struct mm *mm, struct page *table)
+{
+	for (unsigned i = 0; table->pt.used; i++) {
 		pte_t *slot = &entries(table)[i];
-		vaddr_t va = ALIGN_DOWN(start, span << 9) + i * span;
 		struct page *child;
 
 		if (!pte_is_table(*slot))
 			continue;
 		child = entry_table(*slot);
-		if (level > 2)
-			destroy(mm, child, MAX(va, start), MIN(va + span, end));
-		if (child->pt.used)
-			continue;
+		if (table->level > 2)
+			destroy(mm, child);
+		DEBUG_ASSERT(child->pt.used == 0);
 		slot->v = 0;
 		table->pt.used--;
 		ptpage_free_unused(mm, child);
 	}
 }
 
-void pt_destroy_range(struct mm *mm, vaddr_t start, vaddr_t end)
+void pt_sweep_end(struct pt_sweep *s)
 {
-	destroy(mm, phys_to_page(mm->root), start, end);
-}
-
-void pt_destroy(struct mm *mm)
-{
-	struct page *root = phys_to_page(mm->root);
-
-	/* What is left lies where no area is any more: see pt_prune(). */
-	if (root->pt.used)
-		destroy(mm, root, 0, USER_END);
-	DEBUG_ASSERT(root->pt.used == 0);
-	ptpage_free_unused(mm, root);
+	while (s->level < PT_LEVELS)
+		ascend(s);
+	destroy(s->mm, s->table[PT_LEVELS]);
+	ptpage_free_unused(s->mm, s->table[PT_LEVELS]);
 }

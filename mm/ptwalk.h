@@ -78,11 +78,22 @@ struct gather;
 void pt_prune(struct gather *g, vaddr_t start, vaddr_t end, bool keep_upper);
 
 /*
- * The end of an address space that nobody uses any more; all leaf entries are gone. First the tables of each
- * area's range, so that no time goes into empty address space; then the root and what else is left.
+ * The end of an address space that nobody uses or can find any more: one sweep in ascending order, without
+ * locks, that frees each table as it leaves it.
+ *
+ *   pt_sweep_begin(&s, mm);
+ *   leaf = pt_sweep_next(&s, &pos, end);    // the next leaf table that exists, at pos or above; NULL: none below end
+ *   pt_sweep_end(&s);                       // all leaf entries are gone: the root too
  */
-void pt_destroy_range(struct mm *mm, vaddr_t start, vaddr_t end);
-void pt_destroy(struct mm *mm);
+struct pt_sweep {
+	struct mm *mm;
+	vaddr_t at;      /* where the path leads */
+	unsigned level;  /* of its last table */
+	struct page *table[PT_LEVELS + 1]; /* the path, [PT_LEVELS] is the root; by level */
+};
+void pt_sweep_begin(struct pt_sweep *s, struct mm *mm);
+struct page *pt_sweep_next(struct pt_sweep *s, vaddr_t *pos, vaddr_t end);
+void pt_sweep_end(struct pt_sweep *s);
 
 /* Entries of leaf tables. The table's lock is held (or nobody else can reach it). */
 static inline void pte_set_new(struct page *table, pte_t *e, u64 v)

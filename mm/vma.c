@@ -388,10 +388,9 @@ void area_remove(struct mm *mm, struct area *a)
 	unlink(mm, a);
 }
 
-void area_discard(struct area *a)
+void area_unlist(struct area *a)
 {
 	mapping_unlink(a);
-	area_free(a);
 }
 
 void area_end_init(struct mm *mm, struct area_end *at)

@@ -137,8 +137,8 @@ static inline void area_set_anon(struct area *a)
 /* Put a new area in. 0, or -EEXIST: something is there. */
 int area_insert(struct mm *mm, struct area *a);
 void area_remove(struct mm *mm, struct area *a);
-/* The whole map goes, nobody looks at it any more: remove and free without putting the links right. */
-void area_discard(struct area *a);
+/* Only off its file's list: the whole map goes, and nobody else can find it. */
+void area_unlist(struct area *a);
 /* Put a in behind all others of a map that nobody else knows yet (fork). */
 struct area_end {
 	struct area **links[AREA_MAX_HEIGHT];

@@ -13,10 +13,17 @@ static inline enum mm_counter_kind counter_of(const struct area *a, const struct
 	return p->type == PG_ANON ? MM_ANON : a->file ? MM_FILE : MM_SHMEM;
 }
 
+static inline void count_gone(struct mm *mm, const s64 gone[])
+{
+	for (int k = 0; k <= MM_SHMEM; k++)
+		if (gone[k])
+			mm_count(mm, k, -gone[k]);
+}
+
 /* Entries w->first..last of a locked table. Returns false if the batch filled up; w->first is where to go on. */
 static bool zap_table(struct gather *g, struct area *a, struct ptwalk *w, bool only_file)
 {
-	s64 gone[NR_MM_COUNTERS] = { 0 };
+	s64 gone[MM_SHMEM + 1] = { 0 };
 	bool room = true;
 	unsigned i;
 
@@ -29,22 +36,15 @@ static bool zap_table(struct gather *g, struct area *a, struct ptwalk *w, bool o
 		p = e.v & PTE_SPECIAL ? NULL : phys_to_page(pte_phys(e));
 		if (only_file && p && p->type == PG_ANON)
 			continue;
-		if (g->nobody) { /* no other CPU can reach the table */
-			w->table->pt.used--;
-			slot->v = 0;
-		} else {
-			e = pte_take(w->table, slot);
-			gather_flush_addr(g, ptwalk_addr(w, i));
-		}
+		e = pte_take(w->table, slot);
+		gather_flush_addr(g, ptwalk_addr(w, i));
 		if (!p)
 			continue;
 		gone[counter_of(a, p)]++;
 		room = !gather_page(g, p);
 	}
 	w->first = i;
-	for (int k = 0; k < NR_MM_COUNTERS; k++)
-		if (gone[k])
-			mm_count(g->mm, k, -gone[k]);
+	count_gone(g->mm, gone);
 	return room || i > w->last;
 }
 
@@ -72,6 +72,44 @@ void zap_range(struct gather *g, struct area *a, vaddr_t start, vaddr_t end, boo
 	}
 	rcu_read_unlock();
 	cond_resched();
+}
+
+void zap_all(struct mm *mm)
+{
+	s64 gone[MM_SHMEM + 1] = { 0 };
+	struct pt_sweep s;
+	struct gather g;
+
+	gather_begin(&g, mm);
+	pt_sweep_begin(&s, mm);
+	for_each_area (a, mm) {
+		struct page *table;
+
+		for (vaddr_t pos = a->start; (table = pt_sweep_next(&s, &pos, a->end)) != NULL;) {
+			vaddr_t end = MIN(a->end, ALIGN_DOWN(pos, HUGE_SIZE) + HUGE_SIZE);
+			pte_t *e = (pte_t *)page_address(table) + pt_index(pos, 1);
+
+			for (; pos < end && table->pt.used; pos += PAGE_SIZE, e++) {
+				struct page *p;
+
+				if (pte_none(*e))
+					continue;
+				p = e->v & PTE_SPECIAL ? NULL : phys_to_page(pte_phys(*e));
+				e->v = 0;
+				table->pt.used--;
+				if (!p)
+					continue;
+				gone[counter_of(a, p)]++;
+				if (gather_page(&g, p))
+					gather_flush(&g);
+			}
+			pos = end;
+			cond_resched();
+		}
+	}
+	pt_sweep_end(&s);
+	count_gone(mm, gone);
+	gather_end(&g);
 }
 
 void zap_mapping_range(struct area *a, u64 first, u64 last, bool even_private)
