@@ -18,6 +18,12 @@ static inline void cpumask_clear(struct cpumask *m, u32 cpu)
 {
 	__atomic_fetch_and(&m->bits[cpu / 64], ~(1UL << (cpu % 64)), __ATOMIC_SEQ_CST);
 }
+/* CPUs 0 to n - 1 of a mask that is empty and not shared yet. */
+static inline void cpumask_fill(struct cpumask *m, u32 n)
+{
+	for (u32 w = 0; w * 64 < n; w++)
+		m->bits[w] = n - w * 64 >= 64 ? ~0UL : (1UL << (n - w * 64)) - 1;
+}
 static inline bool cpumask_test(const struct cpumask *m, u32 cpu)
 {
 	return __atomic_load_n(&m->bits[cpu / 64], __ATOMIC_RELAXED) >> (cpu % 64) & 1;

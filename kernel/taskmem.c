@@ -38,8 +38,7 @@ struct task *task_alloc(const char *comm, int node)
 	t->state = TASK_UNINTERRUPTIBLE;
 	t->weight = 1024;
 	t->cpu = this_cpu();
-	for (u32 cpu = 0; cpu < num_cpus; cpu++)
-		t->affinity.bits[cpu / 64] |= 1UL << (cpu % 64);
+	cpumask_fill(&t->affinity, num_cpus);
 	list_init(&t->run_link);
 	list_init(&t->thread_link);
 	list_init(&t->mm_link);

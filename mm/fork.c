@@ -34,7 +34,7 @@
 static bool copy_table(struct ptwalk *w, struct page *to, struct mm *child, const struct area *a)
 {
 	pte_t *dst = page_address(to);
-	s64 count[NR_MM_COUNTERS] = { 0 };
+	s64 count[MM_SHMEM + 1] = { 0 };
 	bool protected = false;
 
 	ptwalk_each (w, i) {
@@ -57,7 +57,7 @@ static bool copy_table(struct ptwalk *w, struct page *to, struct mm *child, cons
 		}
 		pte_set_new(to, &dst[i], e.v);
 	}
-	for (int k = 0; k < NR_MM_COUNTERS; k++)
+	for (int k = 0; k <= MM_SHMEM; k++)
 		if (count[k])
 			atomic_add(&child->counter[k], count[k]);
 	return protected;

@@ -6,6 +6,7 @@
 #include "mm/stats.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/task.h"
 #include "arch/x86_64/tlb.h"
 #include "kernel/printf.h"
 #include "kernel/printk.h"
@@ -240,7 +241,8 @@ static void show_ledger(struct seq *s, void *arg)
 	slab_shrink();
 	sum_all(&u);
 	seq_printf(s, "free_frames %lu\n", (unsigned long)(frames_free(NO_NODE) + slab_frames() +
-							   quicklist_frames(NO_NODE) + frames_kept));
+							   quicklist_frames(NO_NODE) + frames_kept +
+							   kstack_kept_frames()));
 	seq_printf(s, "page_tables %ld\n", (long)u.counter[MM_TABLES]);
 	seq_printf(s, "anon_pages %ld\n", (long)u.counter[MM_ANON]);
 	seq_printf(s, "cache_pages %lu\n", (unsigned long)mapping_pages());

@@ -83,12 +83,14 @@ void zap_all(struct mm *mm)
 	gather_begin(&g, mm);
 	pt_sweep_begin(&s, mm);
 	for_each_area (a, mm) {
-		struct page *table;
+		for (vaddr_t pos = a->start, end; pos < a->end; pos = end) {
+			struct page *table = pt_sweep_next(&s, &pos, a->end);
+			pte_t *e;
 
-		for (vaddr_t pos = a->start; (table = pt_sweep_next(&s, &pos, a->end)) != NULL;) {
-			vaddr_t end = MIN(a->end, ALIGN_DOWN(pos, HUGE_SIZE) + HUGE_SIZE);
-			pte_t *e = (pte_t *)page_address(table) + pt_index(pos, 1);
-
+			if (!table)
+				break;
+			end = MIN(a->end, ALIGN_DOWN(pos, HUGE_SIZE) + HUGE_SIZE);
+			e = (pte_t *)page_address(table) + pt_index(pos, 1);
 			for (; pos < end && table->pt.used; pos += PAGE_SIZE, e++) {
 				struct page *p;
 
@@ -103,7 +105,6 @@ void zap_all(struct mm *mm)
 				if (gather_page(&g, p))
 					gather_flush(&g);
 			}
-			pos = end;
 			cond_resched();
 		}
 	}

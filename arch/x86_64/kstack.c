@@ -6,6 +6,8 @@
  * The frames of a stack are given back at once when it is freed. Its slot is not used
  * again before every CPU has flushed its TLB, which is done for many slots at a time.
  *
+ * Each CPU keeps the last stack that it freed, mapped as it is, for the next task.
+ *
  * Lock order: kstack_lock is a leaf; frames and flushes are outside it.
  */
 #include "arch/x86_64/paging.h"
@@ -93,11 +95,29 @@ static void slot_give(u32 slot, bool known)
 	spin_unlock(&kstack_lock);
 }
 
+/* The CPU's kept stack, of its own node; exchanged whole, so that it does not matter who runs where. */
+static DEFINE_PER_CPU(void *, kept);
+
+u64 kstack_kept_frames(void)
+{
+	u64 n = 0;
+
+	for_each_cpu(cpu, &cpus_online)
+		n += READ_ONCE(*per_cpu_ptr(kept, cpu)) ? STACK_PAGES : 0;
+	return n;
+}
+
 void *kstack_alloc(int node)
 {
 	struct page *pages;
+	void *stack;
 	u32 slot;
 
+	if (node == (int)this_node() && READ_ONCE(*this_cpu_ptr(kept))) {
+		stack = atomic_xchg(this_cpu_ptr(kept), NULL);
+		if (stack)
+			return stack;
+	}
 	flush_slots();
 	slot = slot_take();
 	if (slot == MAX_SLOTS)
@@ -120,6 +140,13 @@ void kstack_free(void *stack)
 	u64 va = (u64)stack;
 	phys_t phys = kernel_lookup(va);
 
+	if (phys_to_page(phys)->node == this_node() && !READ_ONCE(*this_cpu_ptr(kept))) {
+		stack = atomic_xchg(this_cpu_ptr(kept), stack);
+		if (!stack)
+			return;
+		va = (u64)stack; /* an interrupt was faster */
+		phys = kernel_lookup(va);
+	}
 	kernel_unmap_noflush(va, KSTACK_SIZE);
 	page_free(phys_to_page(phys), 2);
 	slot_give((va - SLOTS) / SLOT_SIZE, true);

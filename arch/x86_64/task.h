@@ -20,6 +20,9 @@ void *kstack_alloc(int node);
 /* Give it back; nobody runs on it any more. Task context, no lock held. */
 void kstack_free(void *stack);
 
+/* Frames of stacks that CPUs keep for their next task. */
+u64 kstack_kept_frames(void);
+
 /* --- switching (switch.asm, switch.c) --------------------------------------- */
 
 /*
