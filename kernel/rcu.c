@@ -48,10 +48,11 @@
 
 DEFINE_LOCK_CLASS(rcu_class, "rcu", RANK_LEAF);
 
+struct rcu_latest rcu_latest;
+
 static struct {
 	/* Written under lock, read by all. */
-	u64 started;   /* number of the latest grace period */
-	u64 completed; /* of the latest that is over: started, or started - 1 */
+	u64 completed; /* of the latest grace period that is over: rcu_latest.started, or one less */
 	u64 wanted;    /* start them up to this number */
 	u64 start_ns;  /* of the latest */
 
@@ -90,11 +91,6 @@ struct after {
 	bool poke;
 	struct cpumask cpus; /* to be poked */
 };
-
-u64 rcu_started(void)
-{
-	return smp_load_acquire(&rcu.started);
-}
 
 u64 rcu_completed(void)
 {
@@ -139,7 +135,7 @@ static bool start(struct after *after)
 	WRITE_ONCE(rcu.unanswered, cpumask_count(&online) + 1);
 	barrier();
 	rcu.need = online;
-	(void)atomic_xchg(&rcu.started, rcu.started + 1); /* need is seen before; what was unlinked, too */
+	(void)atomic_xchg(&rcu_latest.started, rcu_latest.started + 1); /* need is seen before; what was unlinked, too */
 
 	for_each_cpu(cpu, &online) {
 		if (is_idle(cpu)) {
@@ -157,7 +153,7 @@ static bool start(struct after *after)
 
 static void complete(struct after *after)
 {
-	smp_store_release(&rcu.completed, rcu.started);
+	smp_store_release(&rcu.completed, rcu_latest.started);
 	smp_mb(); /* against rcu_process(): either it sees completed, or we its bit */
 	for_each_cpu(cpu, &rcu.callbacks)
 		ask(cpu);
@@ -173,11 +169,11 @@ static void advance(struct after *after, bool over)
 	for (;;) {
 		if (over)
 			complete(after);
-		if (rcu.started != rcu.completed || rcu.started >= rcu.wanted)
+		if (rcu_latest.started != rcu.completed || rcu_latest.started >= rcu.wanted)
 			break;
 		over = start(after);
 	}
-	if (!rcu.poke_armed && (rcu.started != rcu.completed || !cpumask_empty(&rcu.callbacks))) {
+	if (!rcu.poke_armed && (rcu_latest.started != rcu.completed || !cpumask_empty(&rcu.callbacks))) {
 		rcu.poke_armed = true;
 		after->arm = true;
 	}
@@ -216,7 +212,7 @@ static void __noinline report(u64 started)
  */
 void rcu_quiescent(void)
 {
-	u64 started = READ_ONCE(rcu.started);
+	u64 started = READ_ONCE(rcu_latest.started);
 
 	if (unlikely(this_cpu_read(rcu_answered) != started))
 		report(started);
@@ -229,15 +225,15 @@ void rcu_quiescent(void)
 static u64 request(bool impatient)
 {
 	struct after after = { 0 };
-	u64 gp = READ_ONCE(rcu.started) + 1;
+	u64 gp = READ_ONCE(rcu_latest.started) + 1;
 	u64 flags;
 
 	if (!impatient && READ_ONCE(rcu.wanted) >= gp)
 		return gp; /* it will start by itself */
 	flags = spin_lock_irqsave(&rcu.lock);
-	gp = rcu.started + 1;
+	gp = rcu_latest.started + 1;
 	rcu.wanted = MAX(rcu.wanted, gp);
-	if (impatient && rcu.started != rcu.completed)
+	if (impatient && rcu_latest.started != rcu.completed)
 		poke_later(&after, &rcu.need);
 	advance(&after, false);
 	spin_unlock_irqrestore(&rcu.lock, flags);
@@ -253,7 +249,7 @@ static void poke(struct timer *t)
 	bool over = false;
 
 	rcu.poke_armed = false;
-	if (rcu.started != rcu.completed) {
+	if (rcu_latest.started != rcu.completed) {
 		if (now >= rcu.start_ns + POKE_NS) {
 			for_each_cpu(cpu, &rcu.need) {
 				ask(cpu);

@@ -8,6 +8,7 @@
 #ifndef KERNEL_RCU_H
 #define KERNEL_RCU_H
 
+#include "arch/x86_64/cpu.h"
 #include "kernel/types.h"
 
 struct rcu_head {
@@ -79,6 +80,13 @@ u64 rcu_completed(void);
  * To keep a pointer beyond a read section: take rcu_started() before looking it
  * up. In a later read section it may be used if rcu_started() is still the same.
  */
-u64 rcu_started(void);
+struct rcu_latest {
+	u64 started; /* number of the latest grace period; rcu.lock to write; alone in its line: every fault reads it */
+} __cacheline;
+extern struct rcu_latest rcu_latest;
+static inline u64 rcu_started(void)
+{
+	return smp_load_acquire(&rcu_latest.started);
+}
 
 #endif

@@ -59,6 +59,7 @@ typedef u64 vaddr_t; /* user virtual address */
 #define __noreturn       __attribute__((noreturn))
 #define __used           __attribute__((used))
 #define __noinline       __attribute__((noinline))
+#define __force_inline   inline __attribute__((always_inline))
 #define __printf(f, a)   __attribute__((format(printf, f, a)))
 #define __must_check     __attribute__((warn_unused_result))
 

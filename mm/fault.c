@@ -75,6 +75,17 @@ static inline enum fault_result fault_area(struct fault *f, bool exec)
 	return spurious(f);
 }
 
+static inline void remember_area(struct area *a, u64 gp)
+{
+	current->area_cache = a;
+	current->area_cache_gp = gp;
+}
+
+void fault_expect(struct area *a)
+{
+	remember_area(a, rcu_started());
+}
+
 /*
  * Most faults are in the area of the thread's last one. It was reachable when the grace period
  * area_cache_gp was the last to have started. If that is still so, the one that could free it has yet to
@@ -92,10 +103,8 @@ static inline struct area *find_area(struct fault *f)
 		return a;
 	gp = rcu_started();
 	a = area_find(f->mm, f->addr);
-	if (f->mm == t->mm) {
-		t->area_cache = a;
-		t->area_cache_gp = gp;
-	}
+	if (f->mm == t->mm)
+		remember_area(a, gp);
 	return a;
 }
 
@@ -173,12 +182,13 @@ static enum fault_result resolve(struct fault *f, bool exec)
 int page_fault(struct regs *regs, u64 addr, u32 error, struct fault_signal *sig)
 {
 	struct task *t = current;
-	struct fault f = {
-		.mm = t->mm,
-		.addr = addr & PAGE_MASK,
-		.write = error & PF_WRITE,
-	};
 	enum fault_result r = FAULT_MAPERR;
+	struct fault f; /* the rest is for resolve() to find out; clearing it all would take as long as a lookup */
+
+	f.mm = t->mm;
+	f.addr = addr & PAGE_MASK;
+	f.write = error & PF_WRITE;
+	f.may_wait = f.force = false;
 
 	stat_inc(STAT_PGFAULT);
 	if (unlikely(error & PF_RSVD))

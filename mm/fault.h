@@ -36,7 +36,7 @@ enum fault_result {
  * Lock f->table and look again: true if it is not stray, the area is unchanged,
  * and the entry is still f->old; then the entry may be set. Else unlocked.
  */
-static inline bool fault_lock(struct fault *f, spinlock_t **ptl)
+static __force_inline bool fault_lock(struct fault *f, spinlock_t **ptl)
 {
 	*ptl = ptpage_lock(f->mm, f->table);
 	if (likely(!ptpage_stray(f->table) && READ_ONCE(f->area->seq) == f->seq &&
@@ -51,7 +51,7 @@ static inline bool fault_lock(struct fault *f, spinlock_t **ptl)
  * lock (*ptl = NULL then). Between fault_open() and fault_close() the area and the
  * table stay as they are; fault_fill() is false if another CPU has set the entry first.
  */
-static inline bool fault_open(struct fault *f, spinlock_t **ptl)
+static __force_inline bool fault_open(struct fault *f, spinlock_t **ptl)
 {
 	if (ptl_policy == PTL_ATOMIC && ptpage_set_begin(f->table)) {
 		*ptl = NULL;
@@ -100,6 +100,9 @@ static inline enum fault_result fault_nomem(const struct fault *f)
 enum fault_result fault_in(struct mm *mm, vaddr_t addr, bool write, bool force);
 /* The same with mm locked for reading, so that what it brings in is still there on return. No stack grows. */
 enum fault_result fault_in_locked(struct mm *mm, vaddr_t addr, bool write, bool force);
+
+/* The current thread's next fault is likely to be in a, an area of its mm, in the map and owned. */
+void fault_expect(struct area *a);
 
 /* Make the area at or above addr reach down to addr, if it is a stack and limits allow. */
 bool stack_grow(struct mm *mm, vaddr_t addr);

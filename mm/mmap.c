@@ -260,26 +260,29 @@ struct request {
  */
 static struct area *grow_neighbour(struct mm *mm, vaddr_t addr, u64 len, const struct area *like)
 {
-	struct area *a;
+	struct area *prev, *next;
 
 	if (like->mapping)
 		return NULL;
 	rcu_read_lock();
-	a = area_find(mm, addr + len);
-	if (a && READ_ONCE(a->start) == addr + len && area_continues(like, a) && area_trylock(a)) {
+	prev = area_before(mm, addr);
+	next = prev ? area_next(prev) : rcu_dereference(mm->areas[0]);
+	if (next && READ_ONCE(next->start) == addr + len && area_continues(like, next) &&
+	    area_trylock(next)) {
 		rcu_read_unlock();
-		if (a->start == addr + len && area_continues(like, a) &&
-		    area_grow_down(mm, a, addr))
-			return a;
-		area_unlock(a);
+		if (next->start == addr + len && area_continues(like, next) &&
+		    area_grow_down(mm, next, addr))
+			return next;
+		area_unlock(next);
 		return NULL;
 	}
-	a = area_before(mm, addr);
-	if (a && READ_ONCE(a->end) == addr && area_continues(a, like) && area_trylock(a)) {
+	if (prev && READ_ONCE(prev->end) == addr && area_continues(prev, like) &&
+	    area_trylock(prev)) {
 		rcu_read_unlock();
-		if (a->end == addr && area_continues(a, like) && area_grow_up(mm, a, addr + len))
-			return a;
-		area_unlock(a);
+		if (prev->end == addr && area_continues(prev, like) &&
+		    area_grow_up(mm, prev, addr + len))
+			return prev;
+		area_unlock(prev);
 		return NULL;
 	}
 	rcu_read_unlock();
@@ -295,7 +298,9 @@ static long map_at(struct mm *mm, vaddr_t addr, u64 len, const struct request *r
 	struct area *a = grow_neighbour(mm, addr, len, &like);
 	int err;
 
-	if (!a) {
+	if (a) {
+		a = area_merge(mm, a); /* the neighbour on the other side may continue it too */
+	} else {
 		if (!area_room(mm, 1))
 			return -ENOMEM;
 		a = area_create(mm, addr, addr + len, r->flags, r->file, r->mapping, r->pgoff);
@@ -309,9 +314,11 @@ static long map_at(struct mm *mm, vaddr_t addr, u64 len, const struct request *r
 			area_free(a);
 			return err;
 		}
+		if (r->mapping && !r->shm) /* which grow_neighbour() leaves alone */
+			a = area_merge(mm, a);
 	}
-	if (!r->shm)
-		a = area_merge(mm, a);
+	if (current->mm == mm)
+		fault_expect(a);
 	area_unlock(a);
 	return (long)addr;
 }

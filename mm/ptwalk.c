@@ -23,19 +23,27 @@ static inline struct page *entry_table(pte_t e)
 	return phys_to_page(pte_phys(e));
 }
 
-struct page *pt_find(struct mm *mm, vaddr_t addr)
+/* The table below, on the way to addr; NULL: there is none. */
+static inline pte_t *down(const pte_t *t, vaddr_t addr, unsigned level)
+{
+	pte_t e = { READ_ONCE(t[pt_index(addr, level)].v) };
+
+	return likely(pte_is_table(e)) ? phys_to_virt(pte_phys(e)) : NULL;
+}
+
+static inline struct page *find(struct mm *mm, vaddr_t addr)
 {
 	pte_t *t = phys_to_virt(mm->root);
 
-	for (unsigned level = 4;; level--) {
-		pte_t e = entry_read(&t[pt_index(addr, level)]);
+	static_assert(PT_LEVELS == 4, "one step a level");
+	if (likely((t = down(t, addr, 4)) && (t = down(t, addr, 3)) && (t = down(t, addr, 2))))
+		return virt_to_page(t);
+	return NULL;
+}
 
-		if (!pte_is_table(e))
-			return NULL;
-		if (level == 2)
-			return entry_table(e);
-		t = phys_to_virt(pte_phys(e));
-	}
+struct page *pt_find(struct mm *mm, vaddr_t addr)
+{
+	return find(mm, addr);
 }
 
 /*
@@ -68,7 +76,7 @@ static __noinline int link_table(struct mm *mm, struct page *upper, pte_t *e, un
 	return 0;
 }
 
-struct page *pt_make(struct mm *mm, vaddr_t addr)
+static __noinline struct page *make_missing(struct mm *mm, vaddr_t addr)
 {
 	pte_t *t = phys_to_virt(mm->root);
 
@@ -92,6 +100,13 @@ struct page *pt_make(struct mm *mm, vaddr_t addr)
 			return entry_table(e);
 		t = phys_to_virt(pte_phys(e));
 	}
+}
+
+struct page *pt_make(struct mm *mm, vaddr_t addr)
+{
+	struct page *table = find(mm, addr);
+
+	return likely(table != NULL) ? table : make_missing(mm, addr);
 }
 
 struct page *pt_lock_addr(struct mm *mm, vaddr_t addr, pte_t **entry, spinlock_t **ptl)
@@ -128,6 +143,10 @@ static inline vaddr_t step(vaddr_t pos, unsigned level)
 /* The next existing leaf table at or after w->pos; moves w->pos there. */
 static struct page *next_existing(struct ptwalk *w)
 {
+	struct page *table = find(w->mm, w->pos);
+
+	if (likely(table != NULL))
+		return table;
 	while (w->pos < w->end) {
 		pte_t *t = phys_to_virt(w->mm->root);
 
@@ -202,7 +221,7 @@ static bool claim(struct page *table)
 {
 	u32 zero = 0;
 
-	return atomic_try_cmpxchg(&table->pt.used, &zero, PT_STRAY);
+	return !READ_ONCE(table->pt.used) && atomic_try_cmpxchg(&table->pt.used, &zero, PT_STRAY);
 }
 
 /* Table `table` in slot e of `upper` is stray: take it out. */
@@ -213,39 +232,44 @@ static void unlink(struct gather *g, struct page *upper, pte_t *e, struct page *
 	gather_table(g, table);
 }
 
-static void prune(struct gather *g, struct page *table, vaddr_t start, vaddr_t end, vaddr_t base,
-		  bool keep_upper)
+/* Take out the leaf table that maps addr, if it is empty. */
+static void prune_leaf(struct gather *g, struct page *upper, pte_t *e, struct page *leaf)
 {
-	unsigned level = table->level;
-	u64 span = 1UL << pt_shift(level);
-	vaddr_t va = MAX(ALIGN_DOWN(start, span), base);
+	spinlock_t *ptl;
 
-	for (unsigned i = pt_index(va, level); i < PT_ENTRIES && va < end; i++, va += span) {
-		pte_t *slot = &entries(table)[i];
-		pte_t e = entry_read(slot);
-		struct page *child;
-
-		if (!pte_is_table(e))
-			continue;
-		child = entry_table(e);
-		if (level > 2) {
-			prune(g, child, start, end, va, keep_upper);
-			if (!keep_upper && claim(child))
-				unlink(g, table, slot, child);
-		} else if (READ_ONCE(child->pt.used) == 0) {
-			spinlock_t *ptl = ptpage_lock(g->mm, child);
-
-			if (claim(child))
-				unlink(g, table, slot, child);
-			spin_unlock(ptl);
-		}
-	}
+	if (READ_ONCE(leaf->pt.used))
+		return;
+	ptl = ptpage_lock(g->mm, leaf);
+	if (claim(leaf))
+		unlink(g, upper, e, leaf);
+	spin_unlock(ptl);
 }
 
 void pt_prune(struct gather *g, vaddr_t start, vaddr_t end, bool keep_upper)
 {
+	struct page *path[PT_LEVELS + 1]; /* by level */
+	pte_t *slot[PT_LEVELS + 1];       /* in path[level] */
+	unsigned level;
+
+	path[PT_LEVELS] = phys_to_page(g->mm->root);
 	rcu_read_lock();
-	prune(g, phys_to_page(g->mm->root), start, end, 0, keep_upper);
+	for (vaddr_t pos = start; pos < end; pos = step(pos, level)) {
+		for (level = PT_LEVELS;; level--) {
+			pte_t e;
+
+			slot[level] = &entries(path[level])[pt_index(pos, level)];
+			e = entry_read(slot[level]);
+			if (!pte_is_table(e))
+				break;
+			if (level == 2) {
+				prune_leaf(g, path[2], slot[2], entry_table(e));
+				break;
+			}
+			path[level - 1] = entry_table(e);
+		}
+		for (unsigned l = level; l < PT_LEVELS && !keep_upper && claim(path[l]); l++)
+			unlink(g, path[l + 1], slot[l + 1], path[l]);
+	}
 	rcu_read_unlock();
 }
 

@@ -50,11 +50,12 @@ struct place {
 	struct area *next[AREA_MAX_HEIGHT];
 };
 
-static void locate(struct mm *mm, vaddr_t addr, struct place *p)
+/* Fills in at least the lowest `levels`. */
+static void locate(struct mm *mm, vaddr_t addr, struct place *p, unsigned levels)
 {
 	struct area **links = mm->areas, *n;
 
-	for (int l = AREA_MAX_HEIGHT - 1; l >= 0; l--) {
+	for (int l = (int)MAX(READ_ONCE(mm->area_height), levels) - 1; l >= 0; l--) {
 		while ((n = rcu_dereference(links[l])) && READ_ONCE(n->end) <= addr)
 			links = n->next;
 		p->prev[l] = links;
@@ -70,10 +71,12 @@ static inline struct area *node_of(struct mm *mm, struct area **links)
 
 struct area *area_before(struct mm *mm, vaddr_t addr)
 {
-	struct place p;
+	struct area **links = mm->areas, *n;
 
-	locate(mm, addr, &p);
-	return node_of(mm, p.prev[0]);
+	for (int l = (int)READ_ONCE(mm->area_height) - 1; l >= 0; l--)
+		while ((n = rcu_dereference(links[l])) && READ_ONCE(n->end) <= addr)
+			links = n->next;
+	return node_of(mm, links);
 }
 
 /* ---- life ---- */
@@ -284,11 +287,13 @@ static bool lock_place(struct mm *mm, struct place *p, unsigned height)
 	bool ok = true;
 
 	for (unsigned l = 0; l < height; l++) {
-		struct area *prev = node_of(mm, p->prev[l]);
+		if (l == 0 || p->prev[l] != p->prev[l - 1]) {
+			struct area *prev = node_of(mm, p->prev[l]);
 
-		if (l == 0 || p->prev[l] != p->prev[l - 1])
-			spin_lock_nested(lock_of(mm, p->prev[l]));
-		ok &= (!prev || !prev->dead) && p->prev[l][l] == p->next[l];
+			spin_lock_nested(prev ? &prev->link_lock : &mm->head_lock);
+			ok &= !prev || !prev->dead;
+		}
+		ok &= p->prev[l][l] == p->next[l];
 	}
 	if (!ok)
 		unlock_place(mm, p, height);
@@ -327,7 +332,7 @@ int area_insert(struct mm *mm, struct area *a)
 	for (;;) {
 		struct area *prev;
 
-		locate(mm, a->start, &p);
+		locate(mm, a->start, &p, a->height);
 		if (p.next[0] && READ_ONCE(p.next[0]->start) < a->end) {
 			err = -EEXIST;
 			break;
@@ -362,7 +367,7 @@ static void unlink(struct mm *mm, struct area *a)
 	DEBUG_ASSERT(area_owned(a) && !a->dead);
 	rcu_read_lock();
 	while (!done) {
-		locate(mm, a->start, &p);
+		locate(mm, a->start, &p, a->height);
 		spin_lock(&a->link_lock); /* nobody links behind it any more */
 		if (lock_place(mm, &p, a->height)) {
 			done = true;
@@ -425,7 +430,7 @@ int area_split(struct mm *mm, struct area *a, vaddr_t addr, struct area **tail)
 	mapping_link(t); /* truncation sees the upper part twice for a moment, never not at all */
 	rcu_read_lock();
 	do
-		locate(mm, a->end, &p); /* the place behind a: a itself is the nearest predecessor */
+		locate(mm, a->end, &p, t->height); /* the place behind a: a itself is the nearest predecessor */
 	while (!lock_place(mm, &p, t->height));
 	DEBUG_ASSERT(node_of(mm, p.prev[0]) == a);
 	link_at(mm, &p, t);
@@ -467,7 +472,7 @@ bool area_grow_down(struct mm *mm, struct area *a, vaddr_t start)
 	DEBUG_ASSERT(area_owned(a) && !a->mapping && start < a->start);
 	rcu_read_lock();
 	do
-		locate(mm, a->start, &p);
+		locate(mm, a->start, &p, 1);
 	while (p.next[0] != a || !lock_place(mm, &p, 1));
 	prev = node_of(mm, p.prev[0]);
 	ok = !prev || prev->end <= start;
