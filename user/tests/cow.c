@@ -498,6 +498,49 @@ TEST(threads_break, "CW-07 threads of one process break COW at once", .cpus = 2,
 	}
 }
 
+TEST(ahead, "CW-07 what fork copies ahead is each side's own")
+{
+	volatile int mine = 1;
+	struct door in = door();
+	pid_t pid = xfork();
+
+	if (pid == 0) {
+		pass(in); /* the parent has written */
+		CHECK_EQ(mine, 1);
+		mine = 3;
+		errno = 33;
+		CHECK_EQ(mine, 3);
+		done();
+	}
+	errno = 22;
+	mine = 2;
+	let(in);
+	join_child(pid);
+	CHECK_EQ(mine, 2);
+}
+
+TEST(ahead_saves, "CW-07 the only thread forks: nobody faults on its stack (vm.fork_ahead)")
+{
+	static const char setting[] = "/proc/sys/vm/fork_ahead";
+	char was[16];
+	long with[2];
+
+	if (!on_faultline())
+		skip("a mechanism of this kernel");
+	NEED(slurp(setting, was, sizeof(was)) > 0);
+	for (int on = 0; on < 2; on++) {
+		NEED(spit(setting, on ? "on" : "off"));
+		long before = thread_faults();
+		pid_t pid = xfork();
+		if (pid == 0)
+			done();
+		join_child(pid);
+		with[on] = thread_faults() - before;
+	}
+	spit(setting, was);
+	CHECK_MSG(with[1] < with[0], "%ld faults, without it %ld", with[1], with[0]);
+}
+
 static struct {
 	volatile unsigned *first, *second;
 	volatile bool stop;

@@ -214,4 +214,37 @@ TEST(truncate_release, "VM-13 a fault parked after its look-up of the page retri
 	}
 }
 
+/* The file's memory lies in one page table with anonymous memory, as a program's own areas do. */
+TEST(truncate_exit, "VM-13 truncate against the exit of processes that map the file", .cpus = 2,
+     .seconds = 30)
+{
+	int fd = tmpfile_fd(16 * P);
+
+	for (long i = 0; go_on(i, 100); i++) {
+		struct door out = door();
+
+		NEED(ftruncate(fd, 16 * P) == 0);
+		pid_t pid = xfork();
+		if (pid == 0) {
+			char *anon = map(64 * P, RW, ANON);
+			char *m = mmap(anon + 16 * P, 16 * P, RW, MAP_SHARED | MAP_FIXED, fd, 0);
+
+			pin(1);
+			NEED(m == anon + 16 * P);
+			for (int k = 0; k < 16; k++)
+				anon[k * P] = m[k * P] = anon[(32 + k) * P] = 1;
+			let(out);
+			_exit(0);
+		}
+		pin(0);
+		pass(out);
+		for (int spins = 0; spins < i % 10 * 500; spins++)
+			pause_cpu();
+		NEED(ftruncate(fd, 0) == 0);
+		join_child(pid);
+		close(out.fd[0]);
+		close(out.fd[1]);
+	}
+}
+
 /* Place for VM-13 with hugetlb. */
