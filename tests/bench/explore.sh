@@ -9,11 +9,12 @@
 #   CPUS NODES TOPO KARGS  as in `make run`
 #   MEM                    default 128M: much memory takes the debug kernel long to poison
 #   SCALE                  of the rounds of a program of user/tests (default 0.03: a few of each; the breadth is in the seeds)
+#   BATCH=N                seeds a boot (default 20): the program runs so often, each time under the next seed's schedule
 #   JOBS=N                 so many guests at a time, each on a host CPU of its own
 #   FAST=1                 turns are taken only while the test runs: boots faster, replays less exactly
 #   FINE=1                 turns may end after any instruction, not only at the end of a block: ten times slower
 #   TURN=NS                mean length of a turn (default 200)
-#   LIMIT=SECONDS          longer is a hang (default 300)
+#   LIMIT=SECONDS          a boot that takes longer hangs (default 200, and 20 more a seed)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 test=$1 seeds=${2:-1..100}
@@ -32,8 +33,9 @@ for part in ${seeds//,/ }; do
 done
 set -- $list
 [ $# -gt 0 ] || fail "no seed in '$seeds'"
-jobs=${JOBS:-1}
+jobs=${JOBS:-1} batch=${BATCH:-20}
 [ "$jobs" -ge 1 ] 2>/dev/null || fail "JOBS is a number, not '$jobs'"
+[ "$batch" -ge 1 ] 2>/dev/null || fail "BATCH is a number, not '$batch'"
 mkdir -p "$out" || exit 2
 
 # What a replay needs besides the test and the seed: all that was asked for.
@@ -49,13 +51,13 @@ name=${program##*/}
 [ ! -f "$here/../../user/tests/$program.c" ] || program=/tests/$program
 [ "$program" = "${program#/tests/}" ] || arguments=" -s ${SCALE:-0.03}$arguments"
 
-export CMD=$program$arguments
-export BOOT=pvh TIMEOUT=${LIMIT:-300} QEMU=$here/../metronome/qemu.sh MEM=${MEM:-128M}
+command="marked $program$arguments"
+export BOOT=pvh QEMU=$here/../metronome/qemu.sh MEM=${MEM:-128M}
 [ -n "${TOPO-}" ] || export CPUS=${CPUS:-4} NODES=${NODES:-2}
 export QEMU_ARGS="-seed 1 -rtc base=2024-01-01,clock=vm ${QEMU_ARGS-}"
 export ACCEL=tcg,thread=multi${FINE:+,one-insn-per-tb=on}
 region=all
-[ -z "${FAST-}" ] || { region=marked; CMD="marked $CMD"; }
+[ -z "${FAST-}" ] || region=marked
 
 # Host CPUs that we may use. One job is left where the host puts it.
 cpus=
@@ -65,48 +67,64 @@ done
 cpus=($cpus)
 [ "$jobs" -gt 1 ] || cpus=('')
 
-# run SEED CPU: 0 if it passed
+# run CPU FIRST N: the seeds from FIRST on, in one boot; 0 if all passed
 run() {
-	local log=$out/$name-$1.log status
-	METRONOME=region=$region,seed=$1,schedule=wide,turn=${TURN:-200},report=/dev/null${2:+,cpu=$2} \
+	local cpu=$1 first=$2 n=$3 log=$out/$name-$2.log status seed
+	export CMD=$command TIMEOUT=${LIMIT:-$((200 + 20 * n))}
+	for ((i = 1; i < n; i++)); do CMD+="; $command"; done
+	METRONOME=region=$region,seed=$first,reseed=on,schedule=wide,turn=${TURN:-200},report=/dev/null${cpu:+,cpu=$cpu} \
 		"$here/../qemu.sh" >"$log" 2>&1 </dev/null
 	status=$?
 	if [ $status = 0 ] && ! grep -q '^not ok' "$log"; then
 		rm -f "$log"
 		return 0
 	fi
+	# The programs before the one that failed say how they ended.
+	seed=$((first + $(sed '/^not ok/,$d; /^init: .*: exit status [^0]/,$d' "$log" | grep -c '^init: .*: exit status 0')))
 	[ ! -t 1 ] || printf '\r\033[K'
+	grep -B 12 '^not ok' "$log" | head -n 40 | sed 's/^/    /'
+	echo '    ...'
 	tail -n 25 "$log" | sed 's/^/    /'
-	echo "explore: $name fails with seed $1 (status $status; $kernel); log: $log"
-	echo "To replay it: make explore TEST='$test'$asked SEEDS=$1"
+	echo "explore: $name fails with seed $seed (status $status; $kernel); log: $log"
+	echo "To replay it: make explore TEST='$test'$asked SEEDS=$first$([ "$seed" = "$first" ] || echo "..$seed") BATCH=$((seed - first + 1))"
 	return 1
 }
 
-passed=0 failed=0 begun=$SECONDS
-declare -A host_cpu
+passed=0 failed=0 reaped=0 begun=$SECONDS
+declare -A host_cpu size
 
 # Waits for one of the jobs to end.
 reap() {
 	local pid
-	if wait -n -p pid; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+	if wait -n -p pid; then passed=$((passed + ${size[$pid]})); else failed=$((failed + 1)); fi
 	free+=("${host_cpu[$pid]}")
 	if [ -t 1 ]; then
 		printf '\r%s: %d of %d seeds passed' "$name" $passed "$total"
-	elif [ $((passed % 10)) = 0 ] && [ $failed = 0 ]; then
+	elif [ $((++reaped % 5)) = 0 ] && [ $failed = 0 ]; then
 		echo "$name: $passed of $total seeds passed"
 	fi
 }
 
-total=$# free=()
+# Starts the seeds from FIRST on.
+start() {
+	[ ${#free[@]} -gt 0 ] || reap
+	[ $failed = 0 ] || return
+	run "${free[-1]}" "$1" "$2" &
+	host_cpu[$!]=${free[-1]} size[$!]=$2
+	unset 'free[-1]'
+}
+
+total=$# free=() first=$1 n=0
 for ((i = 0; i < jobs; i++)); do free+=("${cpus[i % ${#cpus[@]}]}"); done
 for seed; do
-	[ ${#free[@]} -gt 0 ] || reap
-	[ $failed = 0 ] || break
-	cpu=${free[-1]}
-	unset 'free[-1]'
-	run "$seed" "$cpu" &
-	host_cpu[$!]=$cpu
+	if [ $n = "$batch" ] || [ "$seed" != $((first + n)) ]; then
+		start "$first" $n
+		[ $failed = 0 ] || break
+		first=$seed n=0
+	fi
+	n=$((n + 1))
 done
+[ $failed != 0 ] || start "$first" $n
 while [ ${#free[@]} -lt "$jobs" ]; do reap; done
 [ ! -t 1 ] || echo
 [ $failed = 0 ] || exit 1

@@ -77,6 +77,7 @@ struct options {
 	unsigned int pause;		/* cost of a PAUSE, ns */
 	bool seeded;
 	uint64_t seed;
+	bool reseed;			/* each region but the first draws from the next seed */
 	bool wide;			/* turns of very different lengths, for race finding */
 	bool whole_run;			/* turns from power-on, not only in a marked region */
 	int cpu;			/* host CPU for the region; -1: where it starts; -2: any */

@@ -61,6 +61,8 @@ static int read_one(const char *name, const char *value)
 	} else if (!strcmp(name, "seed")) {
 		good = number(value, 0, UINT64_MAX, &options.seed);
 		options.seeded = true;
+	} else if (!strcmp(name, "reseed")) {
+		good = one_of(value, "off", "on", &options.reseed);
 	} else if (!strcmp(name, "schedule")) {
 		good = one_of(value, "even", "wide", &options.wide);
 	} else if (!strcmp(name, "region")) {
@@ -113,8 +115,8 @@ bool options_read(int argc, char **argv)
 		if (result <= 0)
 			return false;
 	}
-	if (options.wide && !options.seeded) {
-		fprintf(stderr, "metronome: schedule=wide needs seed=N\n");
+	if ((options.wide || options.reseed) && !options.seeded) {
+		fprintf(stderr, "metronome: schedule=wide and reseed=on need seed=N\n");
 		return false;
 	}
 	if (options.folded && !options.symbols) {

@@ -42,6 +42,8 @@ void pin(bool pinned)
 
 static void open_report(void)
 {
+	if (marked && options.reseed)
+		turns.random = ++options.seed;
 	marked = reporting = true;
 	memset(&region, 0, sizeof(region));
 	for (int i = 0; i < vcpu_count; i++) {
