@@ -209,7 +209,7 @@ static void switch_tasks(bool preempted)
 	next->last_switch_ns = now;
 	set_signal_work(next);
 	if (prev->mm != next->mm)
-		mm_switch(prev->mm, next->mm);
+		mm_switch(next->mm);
 	arch_switch_to(prev, next);
 	/* Much later, perhaps on another CPU. */
 	finish_switch();

@@ -6,11 +6,13 @@
 #include "mm/mm.h"
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/tlb.h"
 #include "kernel/file.h"
 #include "kernel/printk.h"
 #include "kernel/string.h"
 #include "mm/gather.h"
 #include "mm/mapping.h"
+#include "mm/policy.h"
 #include "mm/ptwalk.h"
 #include "mm/slab.h"
 #include "mm/vma.h"
@@ -59,9 +61,70 @@ void mm_put(struct mm *mm)
 		call_rcu(&mm->rcu, mm_free_rcu);
 }
 
-/* The last user is gone: no CPU has the root loaded, nobody else finds the mm. */
+/* ---- which root a CPU has loaded ---- */
+
+/* Own CPU only, interrupts off. */
+static DEFINE_PER_CPU(struct mm *, loaded_mm); /* NULL: the kernel's root */
+static DEFINE_PER_CPU(bool, lazy);             /* loaded_mm is not that of the running task, which has none */
+
+/*
+ * The bit goes up before the root is loaded, and down after another one is: a
+ * flusher that does not see it changed the entries before this CPU walks them
+ * (arch/x86_64/tlb.h). The locked instruction in cpumask_set is the barrier.
+ */
+static void load_mm(struct mm *next)
+{
+	struct mm *old = this_cpu_read(loaded_mm);
+	u32 cpu = this_cpu();
+
+	if (next == old)
+		return;
+	if (next) {
+		cpumask_set(&next->active, cpu);
+		racepoint("mm_switch");
+		load_root(next->root);
+	} else {
+		load_root(kernel_root);
+	}
+	this_cpu_write(loaded_mm, next);
+	if (old)
+		cpumask_clear(&old->active, cpu);
+}
+
+/*
+ * A kernel thread, idle too, needs no user memory: it keeps what is loaded (vm.lazy_tlb), as the same
+ * task often comes next. The bit stays up, so the TLB stays right; but the first flush that
+ * comes by ends it (mm_lazy_leave), so that a CPU is disturbed once and not again. The root cannot go away
+ * meanwhile: unmap_all() sends such a flush first.
+ */
+void mm_switch(struct mm *next)
+{
+	if (!next && vm_lazy_tlb == LAZY_TLB_ON) {
+		this_cpu_write(lazy, true);
+		return;
+	}
+	this_cpu_write(lazy, false);
+	load_mm(next);
+}
+
+bool mm_lazy_leave(void)
+{
+	u64 flags = irq_save();
+	bool was = this_cpu_read(lazy) && this_cpu_read(loaded_mm);
+
+	if (was)
+		load_mm(NULL);
+	irq_restore(flags);
+	return was;
+}
+
+/* ---- users ---- */
+
+/* The last user is gone: nobody else finds the mm. */
 static void unmap_all(struct mm *mm)
 {
+	if (!cpumask_empty(&mm->active)) /* kernel threads may have the root loaded */
+		tlb_shootdown(&mm->active, 0, USER_END, true);
 	DEBUG_ASSERT(cpumask_empty(&mm->active));
 	/* From here on truncation does not find them either. */
 	for_each_area (a, mm)
@@ -128,7 +191,7 @@ void mm_detach(void)
 		return;
 	flags = irq_save();
 	leave(t);
-	mm_switch(mm, NULL);
+	load_mm(NULL);
 	irq_restore(flags);
 	mm_put_user(mm);
 }
@@ -142,7 +205,7 @@ void mm_exec_switch(struct mm *mm)
 	if (old)
 		leave(t);
 	mm_attach(mm, t);
-	mm_switch(old, mm);
+	mm_switch(mm);
 	irq_restore(flags);
 	if (old)
 		mm_put_user(old);
@@ -164,28 +227,6 @@ struct mm *mm_of_task(struct task *t)
 	}
 	rcu_read_unlock();
 	return mm;
-}
-
-/*
- * The bit goes up before the root is loaded, and down after another one is: a
- * flusher that does not see it changed the entries before this CPU walks them
- * (arch/x86_64/tlb.h). The locked instruction in cpumask_set is the barrier.
- */
-void mm_switch(struct mm *prev, struct mm *next)
-{
-	u32 cpu = this_cpu();
-
-	if (prev == next)
-		return;
-	if (next) {
-		cpumask_set(&next->active, cpu);
-		racepoint("mm_switch");
-		load_root(next->root);
-	} else {
-		load_root(kernel_root);
-	}
-	if (prev)
-		cpumask_clear(&prev->active, cpu);
 }
 
 s64 mm_counter(struct mm *mm, enum mm_counter_kind kind)

@@ -38,7 +38,7 @@ struct mm {
 	u64 hiwater_rss, hiwater_vm; /* pages; racy maxima */
 	u64 def_flags;           /* of new areas: VM_LOCKED after mlockall(MCL_FUTURE) */
 
-	struct cpumask active;   /* CPUs that have root loaded: see arch/x86_64/tlb.h for the order */
+	struct cpumask active;   /* atomic; CPUs that have root loaded: see arch/x86_64/tlb.h for the order */
 
 	spinlock_t ptl;          /* vm.ptl=mm: the one page-table lock */
 
@@ -82,8 +82,10 @@ static inline void mm_get(struct mm *mm)
 }
 void mm_put(struct mm *mm);
 
-/* Context switch from prev's to next's address space (either may be NULL: kernel root); interrupts off. */
-void mm_switch(struct mm *prev, struct mm *next);
+/* Context switch to a task with address space next; NULL: to one that has none. Interrupts off. */
+void mm_switch(struct mm *next);
+/* Before this CPU's user translations are flushed: true if they need not be, as it went over to the kernel's root. */
+bool mm_lazy_leave(void);
 
 /* exec: the current task leaves its mm (if any) and goes on in mm, whose user reference it takes over. */
 void mm_exec_switch(struct mm *mm);

@@ -12,6 +12,7 @@ enum { PTL_MM, PTL_PTE, PTL_SPLIT, PTL_ATOMIC };
 enum { MMAP_LOCK_RWSEM, MMAP_LOCK_VMA, MMAP_LOCK_RANGE };
 enum { QUICKLIST_OFF, QUICKLIST_ANY, QUICKLIST_NODE };
 enum { PCP_OFF, PCP_ON };
+enum { LAZY_TLB_OFF, LAZY_TLB_ON };
 enum { FORK_AHEAD_OFF, FORK_AHEAD_ON };
 
 extern int vm_ptl;       /* one lock per mm; one per PTE table; PTE and PMD tables; lock-free set of an empty PTE */
@@ -20,6 +21,7 @@ extern int vm_quicklist; /* page-table pages: allocator; per-CPU list; list of l
 extern int vm_pcp;       /* per-CPU lists of free frames */
 
 extern int vm_fork_ahead; /* fork copies and maps what both sides will need at once; or all is left to faults */
+extern int vm_lazy_tlb;   /* a kernel thread goes over to the kernel's root; or keeps the last task's */
 
 /* Below so many CPUs vm.ptl=split acts like pte, as the kernels of 2013 did. */
 extern long vm_split_ptl_cpus;

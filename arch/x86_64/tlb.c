@@ -29,6 +29,7 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/trap.h"
 #include "kernel/printk.h"
+#include "mm/mm.h"
 
 /* From so many pages on, reloading CR3 is cheaper than one INVLPG each. */
 #define MAX_SINGLE_PAGES 33
@@ -76,6 +77,9 @@ static void flush_kernel_local(void)
 
 static void flush_local(const struct tlb_request *r)
 {
+	this_cpu_inc(tlb_flushes);
+	if (r->kind != FLUSH_KERNEL && mm_lazy_leave())
+		return;
 	switch (r->kind) {
 	case FLUSH_RANGE:
 		for (vaddr_t va = r->start; va < r->end; va += PAGE_SIZE)
@@ -88,7 +92,6 @@ static void flush_local(const struct tlb_request *r)
 		flush_kernel_local();
 		break;
 	}
-	this_cpu_inc(tlb_flushes);
 }
 
 void tlb_serve(void)

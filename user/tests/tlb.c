@@ -28,6 +28,7 @@ static struct {
 	volatile bool warm; /* the other CPU has the translation */
 	long n;
 	struct meet meet, end;
+	struct door go;
 	int cpu;
 	volatile long made;
 } w;
@@ -280,31 +281,71 @@ TEST(more_threads, "TL-02 more threads than CPUs", .seconds = 60)
 	all_unmap(CREW, 100);
 }
 
+/* Shootdown interrupts since boot, or -1. */
+static long shootdowns(void)
+{
+	long n = field("/proc/vmstat", "nr_tlb_remote_flush");
+
+	return n < 0 ? field("/proc/vmstat", "tlb_ipis") : n;
+}
+
+/* Those of 50 unmaps of a page each. */
+static long interrupts_of_unmaps(void)
+{
+	long before = shootdowns();
+
+	if (before < 0)
+		skip("no count of shootdown interrupts");
+	for (int k = 0; k < 50; k++) {
+		char *p = map(P, RW, ANON);
+
+		*p = 1;
+		unmap(p, P);
+	}
+	return shootdowns() - before;
+}
+
 TEST(alone, "TL-02 a program on one CPU interrupts nobody")
 {
-	static const char *const names[] = { "nr_tlb_remote_flush", "tlb_ipis" };
-
 	pin(0);
 	sleep_ms(5);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const char *path = "/proc/vmstat";
-		long before = field(path, names[i]);
+	long n = interrupts_of_unmaps();
+	CHECK_MSG(n < 25, "%ld interrupts for 50 unmaps of a single-threaded program", n);
+}
 
-		if (before < 0)
-			continue;
-		for (int k = 0; k < 50; k++) {
-			char *p = map(P, RW, ANON);
+static void *sleeper(void *arg)
+{
+	pin((int)(intptr_t)arg);
+	CHECK_EQ(*(volatile char *)w.x, 1);
+	meet(&w.meet);
+	pass(w.go);
+	/* What it had in its TLB when it fell asleep is not there any more. */
+	CHECK_EQ(*(volatile char *)w.x, 2);
+	return NULL;
+}
 
-			*p = 1;
-			unmap(p, P);
-		}
-		long after = field(path, names[i]);
-		CHECK_MSG(after - before < 25,
-			  "%ld interrupts for 50 unmaps of a single-threaded program",
-			  after - before);
-		return;
-	}
-	skip("no count of shootdown interrupts");
+TEST(asleep, "TL-02 CPUs that idle in the address space are disturbed once", .cpus = 2)
+{
+	int n = cpus() < CREW ? cpus() : CREW;
+	pthread_t t[CREW];
+
+	w.x = page_at(0);
+	*w.x = 1;
+	w.meet = (struct meet){ .n = n };
+	w.go = door();
+	pin(0);
+	for (int i = 1; i < n; i++)
+		t[i] = start(sleeper, (void *)(intptr_t)i);
+	meet(&w.meet);
+	sleep_ms(20);
+	NEED(raw_mmap((unsigned long)w.x, P, RW, ANON | MAP_FIXED, -1, 0) == (long)w.x);
+	*w.x = 2;
+	long sent = interrupts_of_unmaps();
+	for (int i = 1; i < n; i++)
+		let(w.go);
+	for (int i = 1; i < n; i++)
+		join(t[i]);
+	CHECK_MSG(sent < 25, "%ld interrupts for 50 unmaps while all others sleep", sent);
 }
 
 /* ---- TL-04 ------------------------------------------------------------------------------ */
