@@ -11,6 +11,7 @@
 
 #include "arch/x86_64/cpu.h"
 #include "kernel/rcu.h"
+#include "mm/ptpage.h"
 
 /* Interrupts off on entry and return. */
 static void halt_if_nothing(void)
@@ -30,6 +31,7 @@ void cpu_idle(void)
 	for (;;) {
 		irq_disable();
 		rcu_hurry(); /* there is time for the few callbacks, too */
+		quicklist_idle();
 		if (this_cpu_read(work_pending) & WORK_RCU) {
 			rcu_process();
 			continue;

@@ -7,28 +7,36 @@
  * 2005, whatever is freed here stays here, even another node's memory.
  *
  * High water: the lists of all CPUs of a node together hold at most 1/16 of the
- * node's memory, so their sum is bounded for any number of CPUs.
+ * node's memory, so their sum is bounded for any number of CPUs. Low water: what a CPU
+ * keeps that has been idle for IDLE_NS; the rest it gives back.
  *
  * Owner: the CPU itself, from tasks; emptied from outside as in pcp.c.
  */
 #include "mm/quicklist.h"
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/clock.h"
 #include "kernel/printk.h"
 #include "kernel/seq.h"
 #include "kernel/string.h"
+#include "kernel/timer.h"
 #include "mm/node.h"
 #include "mm/policy.h"
 #include "mm/ptpage.h"
 
+#define IDLE_NS 2000000000UL
+
 struct quicklist {
 	struct page *head[NR_QUICK]; /* the next one's descriptor is in the frame's first word */
-	u32 count, high;             /* of all lists together */
+	u32 count, low, high;        /* of all lists together */
 	u32 foreign;                 /* of count: memory of other nodes */
 	u32 busy;
 	bool missed;
 	struct page *outbox[NR_QUICK];
 	u64 hits, misses, returned; /* since boot: taken; list empty; not taken back */
+	struct timer idle;  /* armed while the CPU idles with more than `low`; on fire, idle_over */
+	u64 hits_at_idle;
+	bool idle_over;
 } __cacheline;
 
 static DEFINE_PER_CPU(struct quicklist, quicklist);
@@ -79,6 +87,36 @@ bool quicklist_give(enum quicklist_kind kind, struct page *p)
 	barrier();
 	q->busy = 0;
 	return true;
+}
+
+static void on_idle_timer(struct timer *t)
+{
+	struct quicklist *q = container_of(t, struct quicklist, idle);
+
+	q->idle_over = q->hits == q->hits_at_idle;
+}
+
+void quicklist_idle(void)
+{
+	struct quicklist *q = this_cpu_ptr(quicklist);
+
+	if (likely(q->count <= q->low))
+		return;
+	if (q->idle_over) {
+		for (int k = 0; k < NR_QUICK; k++)
+			while (q->count > q->low && q->head[k]) {
+				struct page *p = q->head[k];
+
+				q->head[k] = *link_of(p);
+				q->count--;
+				q->foreign -= p->node != this_node();
+				page_free(p, 0);
+			}
+	} else if (!q->idle.armed) {
+		q->hits_at_idle = q->hits;
+		timer_arm(&q->idle, clock_ns() + IDLE_NS);
+	}
+	q->idle_over = false;
 }
 
 /* In interrupt context on the CPU whose list it is. */
@@ -133,16 +171,38 @@ u64 quicklist_frames(int node)
 	return n;
 }
 
+static void show_list(struct seq *s, const struct quicklist *q)
+{
+	seq_printf(s, "%u %u %u %llu %llu %llu %u\n", q->count, q->foreign, q->high,
+		   (unsigned long long)q->hits, (unsigned long long)q->misses,
+		   (unsigned long long)q->returned, q->low);
+}
+
 void quicklist_show(struct seq *s)
 {
-	seq_printf(s, "# cpu node count foreign high hits misses returned\n");
+	seq_printf(s, "# cpu node count foreign high hits misses returned low\n");
 	for_each_cpu(cpu, &cpus_online) {
-		struct quicklist *q = per_cpu_ptr(quicklist, cpu);
+		seq_printf(s, "%u %d ", cpu, cpu_to_node[cpu]);
+		show_list(s, per_cpu_ptr(quicklist, cpu));
+	}
+	for (int n = 0; n < num_nodes; n++) {
+		struct quicklist sum = { 0 };
 
-		seq_printf(s, "%u %d %u %u %u %llu %llu %llu\n", cpu, cpu_to_node[cpu], q->count,
-			   q->foreign, q->high,
-			   (unsigned long long)q->hits, (unsigned long long)q->misses,
-			   (unsigned long long)q->returned);
+		for_each_cpu(cpu, &cpus_online) {
+			const struct quicklist *q = per_cpu_ptr(quicklist, cpu);
+
+			if (cpu_to_node[cpu] != n)
+				continue;
+			sum.count += q->count;
+			sum.foreign += q->foreign;
+			sum.low += q->low;
+			sum.high += q->high;
+			sum.hits += q->hits;
+			sum.misses += q->misses;
+			sum.returned += q->returned;
+		}
+		seq_printf(s, "node %d ", n);
+		show_list(s, &sum);
 	}
 }
 
@@ -157,4 +217,6 @@ void quicklist_cpu_init(void)
 		cpus += cpu_to_node[cpu] == (int)node;
 	memory = frames_total(node_fallback[node][0]);
 	q->high = (u32)MIN(memory / 16 / MAX(cpus, 1u), 512UL);
+	q->low = q->high / 16;
+	timer_init(&q->idle, on_idle_timer);
 }

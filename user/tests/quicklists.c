@@ -138,6 +138,29 @@ TEST(off, "QL-01 vm.quicklist=off: nothing is added")
 	policy(NULL);
 }
 
+TEST(idle, "QL-03 a CPU that idles for long gives back all but its low water", .seconds = 60)
+{
+	struct sums before, after = { 0 };
+
+	policy("node");
+	pin(0);
+	char *p = map(TABLES * HUGE, RW, ANON | MAP_NORESERVE);
+	for (int i = 0; i < TABLES; i++)
+		p[i * HUGE] = 1;
+	unmap(p, TABLES * HUGE);
+	settle();
+	before = sums(-1);
+	CHECK(before.count > before.high / 16);
+	for (int k = 0; k < 40; k++) {
+		sleep_ms(250);
+		after = sums(-1);
+		if (after.count <= after.high / 16)
+			break;
+	}
+	CHECK_MSG(after.count <= after.high / 16, "%ld tables on lists, %ld before it idled",
+		  after.count, before.count);
+}
+
 TEST(bounded, "QL-03 all lists together may hold a sixteenth of memory at most")
 {
 	CHECK(sums(-1).high <= field("/proc/meminfo", "MemTotal") / 4 / 16);
