@@ -18,23 +18,6 @@ void gather_begin(struct gather *g, struct mm *mm)
 	g->alone = g->unlinked = NULL;
 }
 
-bool gather_page(struct gather *g, struct page *p)
-{
-	/*
-	 * One reference, ours: no other entry maps the frame and nobody has it pinned, and with the entry
-	 * gone nobody can find it. So its descriptor's link is ours to use, and any
-	 * number of them fit in one batch.
-	 */
-	if (p->type == PG_ANON && READ_ONCE(p->refs) == 1) {
-		p->mapcount = 0;
-		p->link.next = (struct list *)g->alone;
-		g->alone = p;
-		return false;
-	}
-	g->shared[g->nr++] = p;
-	return g->nr == GATHER_PAGES;
-}
-
 void gather_table(struct gather *g, struct page *table)
 {
 	table->pt.rcu.next = (struct rcu_head *)g->unlinked;
@@ -68,7 +51,7 @@ void gather_flush(struct gather *g)
 		struct page *p = g->alone;
 
 		g->alone = (struct page *)p->link.next;
-		page_put(p);
+		page_free(p, 0);
 	}
 	while (g->unlinked) {
 		struct page *t = g->unlinked;

@@ -31,9 +31,26 @@ static inline void gather_flush_addr(struct gather *g, vaddr_t va)
 	if (va + PAGE_SIZE > g->end)
 		g->end = va + PAGE_SIZE;
 }
-/* Drop the reference and map count of a frame that an entry mapped, after the flush.
- * True: the batch is full; the caller unlocks and calls gather_flush(). */
-bool gather_page(struct gather *g, struct page *p);
+/*
+ * Drop the reference and map count of a frame that an entry mapped, after the flush.
+ * True: the batch is full; the caller unlocks and calls gather_flush().
+ */
+static inline bool gather_page(struct gather *g, struct page *p)
+{
+	/*
+	 * One reference, ours: no other entry maps the frame and nobody has it pinned, and with the entry
+	 * gone nobody can find it. So its descriptor's link is ours to use, and any
+	 * number of them fit in one batch.
+	 */
+	if (p->type == PG_ANON && READ_ONCE(p->refs) == 1) {
+		p->mapcount = 0;
+		p->link.next = (struct list *)g->alone;
+		g->alone = p;
+		return false;
+	}
+	g->shared[g->nr++] = p;
+	return g->nr == GATHER_PAGES;
+}
 void gather_table(struct gather *g, struct page *table);
 /* Flush now and let go of everything so far. No page-table lock held. */
 void gather_flush(struct gather *g);

@@ -23,8 +23,12 @@
 
 /* ---- madvise ---- */
 
-/* Drop the pages of [start, end) inside a, which is owned. */
-static int drop(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, int advice)
+/*
+ * Drop the pages of [start, end) inside a, which is shared (vma.h). others: with others. These may have taken a page of
+ * the range out that some CPU still has in its TLB, so here all of it is flushed. Whoever comes later than the second look at
+ * sharers takes out nothing that we have looked for.
+ */
+static int drop(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, int advice, bool others)
 {
 	struct gather g;
 
@@ -34,8 +38,17 @@ static int drop(struct mm *mm, struct area *a, vaddr_t start, vaddr_t end, int a
 		return -EINVAL;
 	gather_begin(&g, mm);
 	zap_range(&g, a, start, end, false);
+	if (others || READ_ONCE(a->sharers) > 1) {
+		gather_flush_addr(&g, start);
+		gather_flush_addr(&g, end - PAGE_SIZE);
+	}
 	gather_end(&g);
 	return 0;
+}
+
+static bool drops(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE;
 }
 
 /* New flags for advice that only changes them; false: not such advice. */
@@ -99,10 +112,6 @@ static int advise_area(struct mm *mm, struct area **a, vaddr_t start, vaddr_t en
 	u32 flags = (*a)->flags;
 
 	switch (advice) {
-	case MADV_DONTNEED:
-	case MADV_DONTNEED_LOCKED:
-	case MADV_FREE:
-		return drop(mm, *a, start, end, advice);
 	case MADV_REMOVE:
 		return remove_pages(a, start, end);
 	case MADV_WIPEONFORK:
@@ -162,7 +171,7 @@ static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
 	vaddr_t end, pos;
 	struct area *a;
 	long err = 0;
-	bool hole = false;
+	bool hole = false, others = false;
 
 	if (!known_advice(advice) || !IS_ALIGNED(start, PAGE_SIZE))
 		return -EINVAL;
@@ -178,7 +187,8 @@ static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
 	for (pos = start; pos < end && !err;) {
 		vaddr_t stop;
 
-		a = area_lock_next(mm, pos, end);
+		a = drops(advice) ? area_share_next(mm, pos, end, &others) :
+				    area_lock_next(mm, pos, end);
 		if (!a) {
 			hole = true;
 			break;
@@ -188,9 +198,14 @@ static long do_madvise(struct mm *mm, u64 start, u64 len, int advice)
 			pos = a->start;
 		}
 		stop = MIN(end, a->end);
-		err = advise_area(mm, &a, pos, stop, advice);
-		if (a)
-			area_unlock(a);
+		if (drops(advice)) {
+			err = drop(mm, a, pos, stop, advice, others);
+			area_unshare(a);
+		} else {
+			err = advise_area(mm, &a, pos, stop, advice);
+			if (a)
+				area_unlock(a);
+		}
 		pos = stop;
 	}
 	mm_change_end(mm);

@@ -65,7 +65,7 @@ void mm_put(struct mm *mm)
 
 /* Own CPU only, interrupts off. */
 static DEFINE_PER_CPU(struct mm *, loaded_mm); /* NULL: the kernel's root */
-static DEFINE_PER_CPU(bool, lazy);             /* loaded_mm is not that of the running task, which has none */
+DEFINE_PER_CPU(bool, mm_lazy);                 /* loaded_mm is not that of the running task, which has none */
 
 /*
  * The bit goes up before the root is loaded, and down after another one is: a
@@ -100,17 +100,17 @@ static void load_mm(struct mm *next)
 void mm_switch(struct mm *next)
 {
 	if (!next && vm_lazy_tlb == LAZY_TLB_ON) {
-		this_cpu_write(lazy, true);
+		this_cpu_write(mm_lazy, true);
 		return;
 	}
-	this_cpu_write(lazy, false);
+	this_cpu_write(mm_lazy, false);
 	load_mm(next);
 }
 
 bool mm_lazy_leave(void)
 {
 	u64 flags = irq_save();
-	bool was = this_cpu_read(lazy) && this_cpu_read(loaded_mm);
+	bool was = this_cpu_read(mm_lazy) && this_cpu_read(loaded_mm);
 
 	if (was)
 		load_mm(NULL);

@@ -86,6 +86,7 @@ void mm_put(struct mm *mm);
 void mm_switch(struct mm *next);
 /* Before this CPU's user translations are flushed: true if they need not be, as it went over to the kernel's root. */
 bool mm_lazy_leave(void);
+DECLARE_PER_CPU(bool, mm_lazy); /* own CPU: worth calling it */
 
 /* exec: the current task leaves its mm (if any) and goes on in mm, whose user reference it takes over. */
 void mm_exec_switch(struct mm *mm);

@@ -165,8 +165,8 @@ static inline struct area *chained(const struct area *a)
 	return (struct area *)a->rcu.next;
 }
 
-/* Own all areas of [start, end); the first is in *chain, in ascending order. */
-static void own_range(struct mm *mm, vaddr_t start, vaddr_t end, struct area **chain)
+/* Own all areas of [start, end); the first is in *chain, in ascending order, the last is returned. */
+static struct area *own_range(struct mm *mm, vaddr_t start, vaddr_t end, struct area **chain)
 {
 	struct area *a, *last = NULL;
 
@@ -180,32 +180,58 @@ static void own_range(struct mm *mm, vaddr_t start, vaddr_t end, struct area **c
 		last = a;
 		start = a->end;
 	}
+	return last;
+}
+
+/*
+ * Cut off what the first and the last area of the chain have outside [start, end), and let it go. Only a hole has to be cut
+ * (on one side), which can fail. But where other threads may want the rest, it is not kept from them while pages are
+ * dropped and TLBs flushed.
+ */
+static __noinline int cut_off(struct mm *mm, struct area **chain, struct area *last, vaddr_t start,
+			      vaddr_t end)
+{
+	bool others = vm_mmap_lock == MMAP_LOCK_RANGE && READ_ONCE(mm->users) > 1;
+	struct area *first = *chain, *tail;
+
+	if (last->end > end && (others || last->start < start)) {
+		int err = area_split(mm, last, end, &tail);
+
+		if (!err)
+			area_unlock(tail);
+		else if (last->start < start)
+			return err;
+	}
+	if (first->start < start && others && !area_split(mm, first, start, &tail)) {
+		tail->rcu.next = first->rcu.next;
+		*chain = tail;
+		area_unlock(first);
+	}
+	return 0;
 }
 
 int unmap_range(struct mm *mm, vaddr_t start, vaddr_t end)
 {
-	struct area *chain, *a, *next, *tail;
+	struct area *chain, *last = own_range(mm, start, end, &chain), *next;
 	struct gather g;
 
-	own_range(mm, start, end, &chain);
-	if (!chain)
+	if (!last)
 		return 0;
-	if (chain->start < start && chain->end > end) { /* a hole: the one thing that can fail */
-		int err = area_split(mm, chain, end, &tail);
+	if (chain->start < start || last->end > end) {
+		int err = cut_off(mm, &chain, last, start, end);
 
-		if (err) {
-			area_unlock(chain);
+		if (err) { /* a hole, so there is one area */
+			area_unlock(last);
 			return err;
 		}
-		area_unlock(tail);
 	}
 	gather_begin(&g, mm);
-	for (a = chain; a; a = chained(a))
+	for (struct area *a = chain; a; a = chained(a))
 		zap_range(&g, a, MAX(start, a->start), MIN(end, a->end), false);
 	pt_prune(&g, start, end, will_be_back(mm, start, end));
 	gather_end(&g);
 	/* Nothing is mapped there any more, in no TLB either: now the addresses may be used again. */
-	for (a = chain; a; a = next) {
+	for (struct area *a = chain; a; a = next) {
 		next = chained(a);
 		if (a->start < start)
 			area_shrink(mm, a, a->start, start);

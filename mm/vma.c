@@ -166,10 +166,27 @@ bool area_trylock(struct area *a)
 {
 	u32 seq = READ_ONCE(a->seq);
 
-	return !(seq & 1) && atomic_try_cmpxchg(&a->seq, &seq, seq | 1);
+	if ((seq & 1) || !atomic_try_cmpxchg(&a->seq, &seq, seq | 1))
+		return false;
+	if (likely(!READ_ONCE(a->sharers)))
+		return true;
+	area_unlock(a);
+	return false;
 }
 
-struct area *area_lock_next(struct mm *mm, vaddr_t start, vaddr_t end)
+/* sharers is up, which is a full barrier: go if there is no owner. */
+static bool area_tryshare(struct area *a, bool *others)
+{
+	*others = atomic_add(&a->sharers, 1) > 1;
+	if (likely(!area_owned(a)))
+		return true;
+	area_unshare(a);
+	return false;
+}
+
+/* First area that overlaps [start, end), owned or shared; waits for it. */
+static inline struct area *get_next(struct mm *mm, vaddr_t start, vaddr_t end, bool share,
+				    bool *others)
 {
 	for (;;) {
 		struct area *a;
@@ -180,17 +197,27 @@ struct area *area_lock_next(struct mm *mm, vaddr_t start, vaddr_t end)
 			rcu_read_unlock();
 			return NULL;
 		}
-		if (area_trylock(a)) {
-			rcu_read_unlock(); /* owned: it cannot be removed */
+		if (share ? area_tryshare(a, others) : area_trylock(a)) {
+			rcu_read_unlock(); /* it cannot be removed */
 			if (likely(a->end > start && a->start < end))
 				return a;
-			area_unlock(a); /* it was resized before we had it */
+			share ? area_unshare(a) : area_unlock(a); /* it was resized before */
 			continue;
 		}
 		rcu_read_unlock();
 		cpu_relax();
 		cond_resched();
 	}
+}
+
+struct area *area_lock_next(struct mm *mm, vaddr_t start, vaddr_t end)
+{
+	return get_next(mm, start, end, false, NULL);
+}
+
+struct area *area_share_next(struct mm *mm, vaddr_t start, vaddr_t end, bool *others)
+{
+	return get_next(mm, start, end, true, others);
 }
 
 /* ---- the file's list of its areas ---- */

@@ -9,6 +9,13 @@
  *   area_unlock()      odd → even
  *   a removed area stays odd for ever; it is freed after an RCU grace period
  *
+ * Dropping pages (madvise) changes nothing of an area, so many may do it at once:
+ *
+ *   area_share_next()  sharers++;  full barrier;  seq even ? go : take it back, wait
+ *   area_trylock()     odd first;  full barrier;  no sharers ? go : even again
+ *
+ * Each stores before it loads what the other stores, so one of them sees the other.
+ *
  * Faults take no lock on an area. They read seq (even), bounds and permissions;
  * later, holding the lock of the page table, they read seq again and set the
  * entry only if it is the same. A change makes seq odd, then takes the lock of each page
@@ -60,6 +67,7 @@ struct area {
 	bool has_anon;      /* may hold private frames; see area_set_anon() */
 	bool dead;          /* removed; link_lock */
 	u8 height;
+	u32 sharers;        /* atomic */
 	struct mm *mm;
 	struct file *file;       /* with a reference; NULL: anonymous */
 	struct mapping *mapping; /* with a reference; NULL: private anonymous */
@@ -105,6 +113,12 @@ void area_free(struct area *a);
  * Inside a change or write of mm (mmlock.h). To own more, go on behind its end.
  */
 struct area *area_lock_next(struct mm *mm, vaddr_t start, vaddr_t end);
+/* The same, shared. *others: there are other sharers. */
+struct area *area_share_next(struct mm *mm, vaddr_t start, vaddr_t end, bool *others);
+static inline void area_unshare(struct area *a)
+{
+	atomic_sub(&a->sharers, 1);
+}
 /* Without waiting: true if now owned. RCU, or something else keeps it from being freed. */
 bool area_trylock(struct area *a);
 static inline void area_unlock(struct area *a)

@@ -78,7 +78,7 @@ static void flush_kernel_local(void)
 static void flush_local(const struct tlb_request *r)
 {
 	this_cpu_inc(tlb_flushes);
-	if (r->kind != FLUSH_KERNEL && mm_lazy_leave())
+	if (r->kind != FLUSH_KERNEL && this_cpu_read(mm_lazy) && mm_lazy_leave())
 		return;
 	switch (r->kind) {
 	case FLUSH_RANGE:
@@ -125,7 +125,8 @@ static void shoot(const struct cpumask *mask, struct tlb_request *r)
 		targets.bits[i] = READ_ONCE(mask->bits[i]) & cpus_online.bits[i];
 		if (i == self / 64)
 			targets.bits[i] &= ~(1UL << self % 64);
-		count += (u32)__builtin_popcountl(targets.bits[i]);
+		if (targets.bits[i])
+			count += (u32)__builtin_popcountl(targets.bits[i]);
 	}
 	if (count) {
 		this_cpu_inc(tlb_shootdowns);

@@ -48,14 +48,19 @@ static __attribute__((noinline)) bool spin_write(volatile unsigned *x, volatile 
 	});
 }
 
-/* Until the other thread uses the page: what it loads before that says nothing about flushing. */
-static void until_warm(void)
+static void until(volatile bool *flag)
 {
-	for (int spins = 0; !w.warm; spins++) {
+	for (int spins = 0; !*flag; spins++) {
 		if (spins % 256 == 255)
 			sched_yield();
 		pause_cpu();
 	}
+}
+
+/* Until the other thread uses the page: what it loads before that says nothing about flushing. */
+static void until_warm(void)
+{
+	until(&w.warm);
 }
 
 /* ---- TL-01 ------------------------------------------------------------------------------ */
@@ -346,6 +351,83 @@ TEST(asleep, "TL-02 CPUs that idle in the address space are disturbed once", .cp
 	for (int i = 1; i < n; i++)
 		join(t[i]);
 	CHECK_MSG(sent < 25, "%ld interrupts for 50 unmaps while all others sleep", sent);
+}
+
+static void *dropper(void *arg)
+{
+	pin((int)(intptr_t)arg);
+	for (;;) {
+		meet(&w.meet);
+		if (w.stop)
+			return NULL;
+		CHECK_EQ(*(volatile char *)w.x, 1);
+		meet(&w.meet);
+		if (arg) /* the other one is before its flush when this one finds nothing any more */
+			until(&w.flag);
+		else
+			rp_arm("gather_flush", 3);
+		w.flag = true;
+		NEED(madvise(w.x, P, MADV_DONTNEED) == 0);
+		CHECK_EQ(*(volatile char *)w.x, 0);
+		meet(&w.end);
+	}
+}
+
+TEST(drop_twice, "TL-02 two threads drop one page: neither sees it afterwards", .cpus = 2,
+     .seconds = 30)
+{
+	pthread_t t[2];
+
+	w.x = page_at(0);
+	w.meet.n = w.end.n = 3;
+	for (int i = 0; i < 2; i++)
+		t[i] = start(dropper, (void *)(intptr_t)i);
+	for (long i = 0; go_on(i, 100); i++) {
+		*w.x = 1;
+		w.flag = false;
+		meet(&w.meet);
+		meet(&w.meet);
+		meet(&w.end);
+	}
+	w.stop = true;
+	meet(&w.meet);
+	for (int i = 0; i < 2; i++)
+		join(t[i]);
+}
+
+static void *carver(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	pin(me);
+	meet(&w.meet);
+	for (long i = 0; i < 64; i++) {
+		char *own = w.x + (i * CREW + me) * P;
+
+		CHECK_EQ(*own, me + 1);
+		NEED(munmap(own, P) == 0);
+		CHECK_FAULT(loads(own), SIGSEGV, SEGV_MAPERR_, own);
+		if (i < 63)
+			CHECK_EQ(own[CREW * P], me + 1);
+	}
+	return NULL;
+}
+
+TEST(carve, "TL-02 threads take one area apart", .cpus = 2, .seconds = 30)
+{
+	pthread_t t[CREW];
+
+	catch_faults();
+	for (long round = 0; go_on(round, 8); round++) {
+		w.x = map(64 * CREW * P, RW, ANON);
+		w.meet = (struct meet){ .n = CREW };
+		for (int i = 0; i < 64 * CREW; i++)
+			w.x[i * P] = i % CREW + 1;
+		for (int i = 0; i < CREW; i++)
+			t[i] = start(carver, (void *)(intptr_t)i);
+		for (int i = 0; i < CREW; i++)
+			join(t[i]);
+	}
 }
 
 /* ---- TL-04 ------------------------------------------------------------------------------ */
