@@ -15,12 +15,15 @@
 ;
 ; Source: Intel SDM vol. 3, 10.8.5 (entering IA-32e mode).
 
-extern kernel_main
+extern kernel_main, __boot_start, __kernel_start_phys, __kernel_end_phys
 global start32, pvh_start, boot_pml4, boot_stack
 
 MULTIBOOT2_MAGIC equ 0x36d76289
 BOOT_MULTIBOOT2  equ 1 ; as enum boot_kind in kernel/main.c
 BOOT_PVH         equ 2
+PVH_MAGIC        equ 0x336ec578
+
+MEMORY_BASE      equ 4 << 20 ; as in kernel/main.c
 
 P    equ 1
 W    equ 2
@@ -41,7 +44,24 @@ start32:
 	mov edi, BOOT_MULTIBOOT2
 	jmp common32
 
+; QEMU puts the initramfs at the end of memory, over the kernel if it has to.
 pvh_start:
+	mov esp, first_stack_end
+	cmp dword [ebx], PVH_MAGIC
+	jne .apart ; kernel_main() will complain
+	cmp dword [ebx + 12], 0 ; modules
+	je .apart
+	mov esi, [ebx + 16] ; the list of them
+	cmp dword [esi + 4], 0
+	jne .apart ; above 4 GiB
+	mov eax, [esi]
+	mov edx, [esi + 8]
+	cmp eax, __kernel_end_phys
+	jae .apart
+	add eax, edx
+	cmp eax, __boot_start
+	ja no_room
+.apart:
 	mov edi, BOOT_PVH
 
 ; EDI = kind of boot, EBX = what the loader gave.
@@ -125,9 +145,53 @@ bits 64
 	mov rax, qword higher_half
 	jmp rax
 
-; Say why on COM1 and leave through isa-debug-exit with the value of an early panic. ESI = text.
+; EBX = start information, EDX = bytes of the initramfs that lies over the kernel: what
+; require_memory() in kernel/main.c would say if it were still there.
 bits 32
-fail32:
+no_room:
+	push edx
+	mov esi, not_enough
+	call say32
+	mov esi, [ebx + 40] ; memory map: entries of 24 bytes: base, size, type
+	mov ecx, [ebx + 48]
+	xor eax, eax
+	jecxz .summed
+.sum:
+	cmp dword [esi + 16], 1 ; usable
+	jne .next
+	add eax, [esi + 8]
+.next:
+	add esi, 24
+	loop .sum
+.summed:
+	call megabytes32
+	mov esi, found
+	call say32
+	pop edx
+	mov eax, __kernel_end_phys
+	sub eax, __kernel_start_phys
+	lea eax, [eax + edx * 2 + MEMORY_BASE]
+	call megabytes32
+	mov esi, needed
+	jmp fail32
+
+; Print EAX bytes as MB, rounded up.
+megabytes32:
+	add eax, (1 << 20) - 1
+	shr eax, 20
+	mov esi, digits_end
+	mov byte [esi], 0
+	mov ecx, 10
+.digit:
+	xor edx, edx
+	div ecx
+	add edx, '0'
+	dec esi
+	mov [esi], dl
+	test eax, eax
+	jnz .digit
+; Print the text at ESI on COM1; changes EAX, EDX, ESI.
+say32:
 	mov dx, 0x3f8 + 5
 .wait:
 	in al, dx
@@ -138,8 +202,14 @@ fail32:
 	jz .end
 	mov dx, 0x3f8
 	out dx, al
-	jmp fail32
+	jmp say32
 .end:
+	ret
+
+; Say why (ESI) and leave through isa-debug-exit with the value of an early panic.
+fail32:
+	mov esp, first_stack_end
+	call say32
 	mov dx, 0x501
 	mov ax, 0x21
 	out dx, ax
@@ -151,6 +221,9 @@ fail32:
 section .boot.rodata progbits alloc noexec nowrite align=8
 no_magic:     db "faultline: not started by a multiboot2 loader", 13, 10, 0
 no_long_mode: db "faultline: this processor has no 64-bit mode", 13, 10, 0
+not_enough:   db "not enough memory: ", 0
+found:        db " MB found, at least ", 0
+needed:       db " MB needed", 13, 10, 0
 	align 8
 first_gdt:
 	dq 0
@@ -169,6 +242,9 @@ pmds:      resb 4 * 4096
 tables_end:
 	resb 256
 first_stack_end:
+	resb 10
+digits_end: ; of a number, and a 0
+	resb 1
 
 section .text
 bits 64

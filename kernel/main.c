@@ -20,6 +20,7 @@
 #include "arch/x86_64/smp.h"
 #include "kernel/file.h"
 #include "kernel/lock.h"
+#include "kernel/panic.h"
 #include "kernel/param.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
@@ -67,11 +68,44 @@ static void read_boot_info(enum boot_kind kind, u64 phys)
 
 /* --- memory ---------------------------------------------------------------------- */
 
+/*
+ * What a machine must have beside the kernel and the initramfs, boot/entry.asm has it too: the first
+ * MiB, descriptors of a section of frames, page tables, the first processes.
+ */
+#define MEMORY_BASE    (4 * MB)
+#define MEMORY_PER_CPU (128 * KB)
+
+/* Bytes of the initramfs that the loader was told to bring: GRUB goes on without if there is no room. */
+PARAM_INT(initramfs_bytes, "boot.initramfs", PARAM_HIDDEN, 0, 0, 1L << 40);
+
+/*
+ * A machine on which the first process could not even start says so here, in one line, instead of
+ * failing somewhere later. The initramfs counts twice: it is there until all its files are copied.
+ */
+static void require_memory(u64 found)
+{
+	u64 image = image_phys(__kernel_end) - image_phys(__kernel_start);
+	u64 initrd = MAX(boot_info.initrd_len, (u64)initramfs_bytes);
+	u64 needed = MEMORY_BASE + image + 2 * initrd + (num_cpus - 1) * MEMORY_PER_CPU;
+	u64 found_mb = ALIGN_UP(found, MB) / MB;
+
+	if (found >= needed)
+		return;
+	printk("not enough memory: %lu MB found, at least %lu MB needed\n", found_mb,
+	       found_mb + ALIGN_UP(needed - found, MB) / MB);
+	machine_exit_panic(true);
+}
+
 static void add_memory(void)
 {
 	static struct acpi_memory pieces[ACPI_MAX_MEMORY + BOOT_RANGES_MAX];
 	size_t n = acpi_usable_memory(&acpi_info, &boot_info, pieces, ARRAY_SIZE(pieces));
 	u8 distances[MAX_NODES * MAX_NODES];
+	u64 found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += pieces[i].len;
+	require_memory(found);
 
 	for (u32 i = 0; i < acpi_info.nr_nodes; i++)
 		for (u32 j = 0; j < acpi_info.nr_nodes; j++)
@@ -82,7 +116,8 @@ static void add_memory(void)
 		bootmem_add(pieces[i].base, pieces[i].base + pieces[i].len, pieces[i].node);
 	/* The BIOS's data, the page that other CPUs start in. */
 	bootmem_reserve(0, 1 * MB);
-	bootmem_reserve((u64)__boot_start, image_phys(__kernel_end));
+	bootmem_reserve((u64)__boot_start, (u64)__boot_end);
+	bootmem_reserve(image_phys(__kernel_start), image_phys(__kernel_end));
 	if (boot_info.initrd_len)
 		bootmem_reserve(boot_info.initrd_phys,
 				boot_info.initrd_phys + boot_info.initrd_len);

@@ -9,7 +9,7 @@ $(ISO): $(KERNEL) $(INITRAMFS) boot/grub.cfg
 	$(Q)rm -rf $(ISO).dir && mkdir -p $(ISO).dir/boot/grub
 	$(Q)strip -s $(KERNEL) -o $(ISO).dir/boot/faultline.elf
 	$(Q)cp $(INITRAMFS) $(ISO).dir/boot/initramfs.cpio
-	$(Q)cp boot/grub.cfg $(ISO).dir/boot/grub/grub.cfg
+	$(Q)sed "s/@BYTES@/$$(stat -c %s $(INITRAMFS))/" boot/grub.cfg > $(ISO).dir/boot/grub/grub.cfg
 	$(Q)grub-mkrescue -o $@ $(ISO).dir --install-modules="$(GRUB_MODULES)" \
 		> $(ISO).log 2>&1 || { cat $(ISO).log; rm -f $@; exit 1; }
 	$(Q)rm -rf $(ISO).dir
