@@ -171,6 +171,7 @@ u32 place(struct task *t, bool new)
 void send_to_cpu(struct run_queue *from, struct task *t, u32 cpu, enum enqueue_why why)
 {
 	struct run_queue *q = from;
+	bool left;
 
 	for (;;) {
 		if (q->cpu != cpu) {
@@ -185,7 +186,10 @@ void send_to_cpu(struct run_queue *from, struct task *t, u32 cpu, enum enqueue_w
 	}
 	t->vruntime += q->min_vruntime; /* the sender has made it relative */
 	enqueue(q, t, why);
+	left = take_must_leave(t);
 	spin_unlock(&q->lock);
+	if (unlikely(left))
+		wake_up_all(&leave_wait);
 }
 
 void invite_idle(const struct task *t)

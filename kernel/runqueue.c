@@ -167,6 +167,7 @@ int sched_set_affinity(struct task *t, const struct cpumask *mask)
 {
 	struct cpumask allowed = *mask;
 	struct run_queue *q;
+	bool may_stay, settled = false;
 	u64 flags;
 
 	for (int i = 0; i < CPUMASK_WORDS; i++)
@@ -177,21 +178,28 @@ int sched_set_affinity(struct task *t, const struct cpumask *mask)
 	flags = irq_save();
 	q = lock_queue_of(t);
 	t->affinity = allowed;
-	if (t->on_rq && !cpumask_test(&allowed, q->cpu)) {
-		if (q->curr == t) {
-			resched(q); /* put_prev() sends it on */
-		} else if (may_move(t)) {
-			dequeue(q, t);
-			t->vruntime -= q->min_vruntime;
-			send_to_cpu(q, t, place(t, false), ENQUEUE_MOVE);
-			irq_restore(flags);
-			return 0;
-		}
-	} else if (t->on_rq && q->curr != t) {
-		invite_idle(t); /* it waits here, and may now run elsewhere */
+	may_stay = !t->on_rq || cpumask_test(&allowed, q->cpu);
+	if (!may_stay && q->curr != t && may_move(t)) {
+		dequeue(q, t);
+		t->vruntime -= q->min_vruntime;
+		send_to_cpu(q, t, place(t, false), ENQUEUE_MOVE);
+		irq_restore(flags);
+		return 0;
 	}
+	if (!may_stay && q->curr == t)
+		resched(q); /* put_prev() sends it on */
+	if (may_stay && t->on_rq && q->curr != t)
+		invite_idle(t); /* it waits here, and may now run elsewhere */
+	if (may_stay)
+		settled = take_must_leave(t);
+	else if (t != current)
+		t->must_leave = true;
 	spin_unlock_irqrestore(&q->lock, flags);
+	if (settled)
+		wake_up_all(&leave_wait);
 	if (t == current)
 		cond_resched();
+	else if (!may_stay)
+		wait_event(&leave_wait, !READ_ONCE(t->must_leave));
 	return 0;
 }

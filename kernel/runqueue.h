@@ -69,6 +69,18 @@ static inline bool may_move(const struct task *t)
 /* Lock the queue of t->cpu; interrupts are off. */
 struct run_queue *lock_queue_of(const struct task *t);
 
+/* Who waits in sched_set_affinity() for tasks that must leave; woken whenever one has. */
+extern struct wait_queue leave_wait;
+/* t is no longer where it must not be. Lock of its queue held; if true, wake_up_all(&leave_wait) without it. */
+static inline bool take_must_leave(struct task *t)
+{
+	bool was = t->must_leave;
+
+	if (unlikely(was))
+		WRITE_ONCE(t->must_leave, false);
+	return was;
+}
+
 /* --- place.c ------------------------------------------------------------------------ */
 
 void place_init(void);

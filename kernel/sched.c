@@ -44,6 +44,7 @@
 #include "mm/mm.h"
 
 DEFINE_LOCK_CLASS(runqueue_class, "runqueue", RANK_RUNQUEUE);
+struct wait_queue leave_wait;
 
 DEFINE_PER_CPU(struct task *, current_task);
 DEFINE_PER_CPU(u32, work_pending);
@@ -123,7 +124,7 @@ static void finish_switch(void)
 {
 	struct run_queue *q = this_cpu_ptr(run_queue);
 	struct task *prev = q->switched_from;
-	bool push = q->push, dead = prev->state == TASK_DEAD;
+	bool push = q->push, dead = prev->state == TASK_DEAD, left;
 
 	smp_store_release(&prev->on_cpu, false);
 	q->push = false;
@@ -131,7 +132,10 @@ static void finish_switch(void)
 		prev->vruntime -= q->min_vruntime;
 		send_to_cpu(q, prev, place(prev, false), ENQUEUE_MOVE);
 	} else {
+		left = !prev->on_rq && take_must_leave(prev);
 		spin_unlock(&q->lock);
+		if (unlikely(left))
+			wake_up_all(&leave_wait);
 	}
 	if (dead)
 		task_put(prev); /* the reference of sched_start() */
@@ -208,6 +212,8 @@ static void switch_tasks(bool preempted)
 	WRITE_ONCE(next->on_cpu, true);
 	next->last_switch_ns = now;
 	set_signal_work(next);
+	if (unlikely(next->must_leave))
+		work_set(WORK_RESCHED); /* it was preempted on its way to sleep: see may_move() */
 	if (prev->mm != next->mm)
 		mm_switch(next->mm);
 	arch_switch_to(prev, next);
@@ -412,6 +418,7 @@ static void init_cpu(void)
 void sched_init(void)
 {
 	weights_init();
+	wait_init(&leave_wait);
 	place_init();
 	init_cpu();
 }

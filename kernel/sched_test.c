@@ -128,7 +128,8 @@ SELFTEST(sched_affinity_of_another)
 		u64 before;
 
 		cpumask_set(&one, cpu);
-		ok &= !sched_set_affinity(crew_member(0)->task, &one) && arrived(0, cpu);
+		ok &= !sched_set_affinity(crew_member(0)->task, &one) &&
+		      READ_ONCE(crew_member(0)->task->cpu) == cpu && arrived(0, cpu);
 		before = READ_ONCE(progress[0]);
 		sleep_ns(1 * MS);
 		for (u64 end = clock_ns() + 500 * MS; progress[0] == before && clock_ns() < end;)

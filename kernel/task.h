@@ -49,6 +49,7 @@ struct task {
 	volatile int state;
 	u32 cpu;              /* whose run queue it is on or was last on */
 	bool on_cpu, on_rq;   /* on_rq: runnable and on that queue, the running task included */
+	bool must_leave;      /* on that queue against its affinity, and somebody waits until it is not */
 	struct list run_link;
 	struct cpumask affinity;
 	u64 vruntime;         /* CPU time weighted by nice, ns; what the queue is ordered by */
@@ -174,8 +175,8 @@ bool wake_task_state(struct task *t, int states); /* only if it sleeps in one of
 void sched_start(struct task *t);         /* first time on a run queue; the queue takes a reference of its own */
 void cond_resched(void);                  /* in long loops: schedule if asked to; no lock held */
 void sched_yield(void);                   /* let everybody else on this CPU run first */
-/* -EINVAL if no online CPU is in the mask. The task leaves a forbidden CPU at once, or, running in the
- * kernel, at its next switch. */
+/* -EINVAL if no online CPU is in the mask; else 0, once the task has left a forbidden CPU: running in user
+ * mode it does so at once, in the kernel at its next switch. Sleeps until then. */
 int sched_set_affinity(struct task *t, const struct cpumask *mask);
 void sched_set_nice(struct task *t, int nice); /* -20 .. 19 */
 /* SCHED_* as in Linux; rt_priority 1..99 for SCHED_FIFO and SCHED_RR, else 0. Caller has checked. */

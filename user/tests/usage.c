@@ -226,6 +226,48 @@ TEST(moved, "US a running thread is moved by another's call", .cpus = 2)
 	CHECK_KILLED(pid, SIGKILL);
 }
 
+/* The CPU of a process by /proc. */
+static int cpu_of(pid_t pid)
+{
+	char path[64], text[1024], *at;
+	int cpu = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	NEED(slurp(path, text, sizeof(text)) > 0);
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 39; field++)
+		at = strchr(at + 1, ' ');
+	NEED(at && sscanf(at, "%d", &cpu) == 1);
+	return cpu;
+}
+
+TEST(left, "US when sched_setaffinity returns, the other thread has left the forbidden CPU", .cpus = 2)
+{
+	volatile bool *runs = map(P, RW, SHANON);
+	pid_t pid = xfork();
+
+	if (pid == 0)
+		for (;;)
+			*runs = true;
+	while (!*runs)
+		sleep_ms(1);
+	for (int i = 0; i < 100; i++) {
+		cpu_set_t one;
+
+		pin(i % ncpus()); /* what this thread may use, the other may */
+		sched_getaffinity(0, sizeof(one), &one);
+		unpin();
+		CHECK_EQ(sched_setaffinity(pid, sizeof(one), &one), 0);
+		int at = cpu_of(pid);
+		if (!CPU_ISSET(at, &one)) {
+			FAIL("round %d: still on CPU %d", i, at);
+			break;
+		}
+	}
+	kill(pid, SIGKILL);
+	CHECK_KILLED(pid, SIGKILL);
+}
+
 static volatile bool stop;
 static volatile unsigned long progress[16];
 
