@@ -356,6 +356,8 @@ static long clone(const struct clone_request *r)
 		goto fail;
 	if (r->flags & CLONE_PARENT_SETTID)
 		put_user_u32(r->parent_tid, (u32)tid);
+	if (!(r->flags & CLONE_THREAD))
+		cpu_limit_start(child->process);
 	sched_start(child);
 	if (vfork)
 		vfork_wait(vfork);

@@ -1,6 +1,7 @@
 /*
  * Interval timers of old: setitimer, getitimer, alarm; one of each kind a process. ptimer.h
- * says how periodic timers and those on CPU time work, and the locking.
+ * says how periodic timers and those on CPU time work, and the locking. The limit of CPU time is
+ * watched by the timer that drives ITIMER_VIRTUAL and ITIMER_PROF.
  */
 #include <asm/errno.h>
 #include <linux/time.h>
@@ -69,7 +70,48 @@ static void real_timer_set(struct process *p, u64 value, u64 interval, u64 *old_
 	mutex_unlock(&p->timer_mutex);
 }
 
-/* --- ITIMER_VIRTUAL, ITIMER_PROF ------------------------------------------------ */
+/* --- ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU -------------------------------------- */
+
+static u64 limit_ns(u64 seconds)
+{
+	return seconds < NS_MAX / NS_PER_SEC ? seconds * NS_PER_SEC : NS_MAX;
+}
+
+/*
+ * RLIMIT_CPU with `now` ns used: what to send, 0 for nothing. As in Linux the soft limit goes up by
+ * a second with each SIGXCPU. *left: until the next look. siglock held.
+ */
+static int cpu_limit_check(struct process *p, u64 now, u64 *left)
+{
+	struct rlimit64 *limit = &p->rlim[RLIMIT_CPU];
+	u64 hard = limit_ns(limit->rlim_max), soft = limit_ns(limit->rlim_cur);
+	int sig = 0;
+
+	if (hard != NS_MAX && now >= hard)
+		return SIGKILL;
+	if (soft != NS_MAX && now >= soft) {
+		sig = SIGXCPU;
+		WRITE_ONCE(limit->rlim_cur, limit->rlim_cur + 1);
+		soft = now + NS_PER_SEC;
+	}
+	soft = MIN(soft, hard);
+	if (soft != NS_MAX && (!*left || soft - now < *left))
+		*left = soft - now;
+	return sig;
+}
+
+static bool has_cpu_limit(const struct process *p)
+{
+	const struct rlimit64 *limit = &p->rlim[RLIMIT_CPU];
+
+	return limit_ns(MIN(limit->rlim_cur, limit->rlim_max)) != NS_MAX;
+}
+
+/* Is there anything to look at CPU time for? siglock held. */
+static bool cpu_timer_wanted(const struct process *p)
+{
+	return p->cpu_itimer[0].expires || p->cpu_itimer[1].expires || has_cpu_limit(p);
+}
 
 static void cpu_timer_fire(struct timer *timer)
 {
@@ -77,6 +119,7 @@ static void cpu_timer_fire(struct timer *timer)
 	struct process *p = container_of(timer, struct process, cpu_timer);
 	u64 now[2], left = 0, flags;
 	bool fired[2] = { false, false };
+	int limit_signal;
 
 	now[0] = process_cpu_ns(p, true);
 	now[1] = process_cpu_ns(p, false);
@@ -95,12 +138,15 @@ static void cpu_timer_fire(struct timer *timer)
 		if (it->expires && (!left || it->expires - now[i] < left))
 			left = it->expires - now[i];
 	}
-	if (left)
+	limit_signal = cpu_limit_check(p, now[1], &left);
+	if (left && p->live)
 		timer_arm(&p->cpu_timer, timer_cpu_deadline(p, left));
 	spin_unlock_irqrestore(&p->siglock, flags);
 	for (int i = 0; i < 2; i++)
 		if (fired[i])
 			process_kill(p, signals[i]);
+	if (limit_signal)
+		process_kill(p, limit_signal);
 }
 
 static void cpu_timer_get(struct process *p, int which, u64 now, u64 *left, u64 *interval)
@@ -123,10 +169,29 @@ static void cpu_timer_set(struct process *p, int which, u64 value, u64 interval,
 	cpu_timer_get(p, which, now, old_value, old_interval);
 	it->expires = value ? now + value : 0;
 	it->interval = interval;
-	if (p->cpu_itimer[0].expires || p->cpu_itimer[1].expires)
+	if (cpu_timer_wanted(p))
 		timer_arm(&p->cpu_timer, clock_ns() + TIMER_MIN_INTERVAL);
 	spin_unlock_irqrestore(&p->siglock, flags);
 	mutex_unlock(&p->timer_mutex);
+}
+
+void cpu_limit_changed(struct process *p)
+{
+	u64 flags;
+
+	mutex_lock(&p->timer_mutex);
+	timer_cancel(&p->cpu_timer);
+	flags = spin_lock_irqsave(&p->siglock);
+	if (p->live && cpu_timer_wanted(p))
+		timer_arm(&p->cpu_timer, clock_ns() + TIMER_MIN_INTERVAL);
+	spin_unlock_irqrestore(&p->siglock, flags);
+	mutex_unlock(&p->timer_mutex);
+}
+
+void cpu_limit_start(struct process *p)
+{
+	if (has_cpu_limit(p))
+		cpu_limit_changed(p);
 }
 
 /* --- the calls ------------------------------------------------------------------ */
@@ -200,8 +265,6 @@ void itimers_exit(struct process *p)
 
 	if (p->real_expires)
 		real_timer_set(p, 0, 0, &value, &interval);
-	if (p->cpu_itimer[0].expires || p->cpu_itimer[1].expires) {
-		cpu_timer_set(p, 0, 0, 0, &value, &interval);
-		cpu_timer_set(p, 1, 0, 0, &value, &interval);
-	}
+	if (cpu_timer_wanted(p))
+		cpu_limit_changed(p); /* nobody lives: off */
 }

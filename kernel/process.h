@@ -112,7 +112,7 @@ struct process {
 	u64 real_expires, real_interval; /* siglock; monotonic ns, 0 = off */
 	bool real_fired;          /* siglock; its signal is pending */
 	struct cpu_itimer cpu_itimer[2]; /* VIRTUAL, PROF */
-	struct timer cpu_timer;   /* drives the two */
+	struct timer cpu_timer;   /* drives the two, watches RLIMIT_CPU */
 	struct list posix_timers; /* siglock */
 	int next_timer_id;        /* siglock */
 
@@ -212,6 +212,9 @@ void futex_init(void);
 
 /* ptimer.c */
 void timers_exec(struct process *p); /* posix timers do not survive exec */
+/* itimer.c: RLIMIT_CPU has been set; a new process may have inherited one. Both sleep. */
+void cpu_limit_changed(struct process *p);
+void cpu_limit_start(struct process *p);
 void timers_exit(struct process *p); /* the last thread leaves */
 
 /* sem.c: SEM_UNDO */

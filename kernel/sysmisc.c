@@ -136,6 +136,8 @@ static long change_limit(struct process *p, unsigned which, vaddr_t unew, vaddr_
 			p->rlim[which] = new;
 	}
 	spin_unlock_irqrestore(&p->siglock, flags);
+	if (!ret && unew && which == RLIMIT_CPU)
+		cpu_limit_changed(p);
 	if (!ret && uold && copy_to_user(uold, &old, sizeof(old)))
 		ret = -EFAULT;
 	return ret;

@@ -291,6 +291,83 @@ TEST(limits, "PR resource limits")
 	join_child(pid);
 }
 
+static volatile sig_atomic_t xcpu;
+static clockid_t xcpu_clock = CLOCK_PROCESS_CPUTIME_ID;
+static long xcpu_at[8]; /* its ms at each SIGXCPU */
+
+static void on_xcpu(int sig)
+{
+	struct timespec ts;
+
+	(void)sig;
+	clock_gettime(xcpu_clock, &ts);
+	if (xcpu < 8)
+		xcpu_at[xcpu] = ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	xcpu++;
+}
+
+/* How many signals came while the limit was in force is told through `seen`. */
+static void burn_to_death(volatile int *seen, struct rlimit rl)
+{
+	struct timespec ts;
+	long begin = 0;
+
+	/* Linux may count in ticks for this, which a virtual machine makes more than the CPU clock says. */
+	if (!on_faultline()) {
+		xcpu_clock = CLOCK_MONOTONIC;
+		clock_gettime(xcpu_clock, &ts);
+		begin = ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	}
+	signal(SIGXCPU, on_xcpu);
+	NEED(setrlimit(RLIMIT_CPU, &rl) == 0);
+	for (;;) {
+		*seen = xcpu;
+		for (int i = 0; i < xcpu && i < 8; i++)
+			if (xcpu_at[i] - begin < 1000 * (i + 1) - (begin ? 100 : 0))
+				FAIL("SIGXCPU %d after %ld ms", i, xcpu_at[i] - begin);
+		if (test_failed)
+			done();
+	}
+}
+
+TEST(cpu_limit, "PR RLIMIT_CPU: SIGXCPU at the soft limit and each second after, SIGKILL at the hard one",
+     .seconds = 120)
+{
+	volatile int *seen = map(P, RW, SHANON);
+	struct rlimit rl = { 1, 3 }, now;
+	pid_t pid = xfork();
+
+	if (pid == 0)
+		burn_to_death(seen, rl);
+	CHECK_KILLED(pid, SIGKILL);
+	CHECK_EQ(*seen, 2);
+
+	/* Without a handler the first one ends it; the limit is inherited, the time used is not. */
+	pid = xfork();
+	if (pid == 0) {
+		rl = (struct rlimit){ 1, RLIM_INFINITY };
+		NEED(setrlimit(RLIMIT_CPU, &rl) == 0);
+		pid = xfork();
+		if (pid == 0)
+			for (;;)
+				;
+		CHECK_KILLED(pid, SIGXCPU);
+		NEED(getrlimit(RLIMIT_CPU, &now) == 0);
+		CHECK_EQ(now.rlim_cur, 1);
+		done();
+	}
+	join_child(pid);
+
+	/* One set by another process, for a process that runs already. */
+	pid = xfork();
+	if (pid == 0)
+		for (;;)
+			;
+	rl = (struct rlimit){ 1, 1 };
+	CHECK_EQ(prlimit(pid, RLIMIT_CPU, &rl, NULL), 0);
+	CHECK_KILLED(pid, SIGKILL);
+}
+
 TEST(names, "PR prctl names, and /proc/self/stat shows them")
 {
 	char name[32] = "", text[512];
