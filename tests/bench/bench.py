@@ -49,7 +49,7 @@ def text_of(figure):
         return "not supported"
     cost = figure.mean("fault_p50")
     more = "" if cost != cost else f", {cost:.0f} kernel instructions a fault (median)"
-    return f"{figure.latency:,.0f} ns a {figure.unit} ±{figure.deviation * 100:.1f} %{more}"
+    return f"{figure.latency:,.0f} ns a {figure.unit} ±{figure.deviation * 100:.1f} %{more}" + (f"; {figure.note}" if figure.note else "")
 
 
 def print_top(region):
@@ -210,6 +210,8 @@ def command_publish(args):
         if results.plot(os.path.join(out, name + ".svg"), experiment["title"], experiment["unit"], figures):
             parts.append(f"![{experiment['title']}](results/{name}.svg)\n")
         parts.append(results.run_table(figures) + "\n")
+        if results.notes(figures):
+            parts.append(results.notes(figures) + "\n")
         costs = [f for f in figures if f.mean("fault_p50") == f.mean("fault_p50")]
         if costs:
             parts.append(results.table(

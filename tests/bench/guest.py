@@ -130,11 +130,14 @@ END = re.compile(r"@end (\S+) status (\d+) task_us (\d+) switches (\d+) faults (
 def measure(boot, runs, script, log, options="", on_begin=lambda key: None):
     """Yields (run, warm-up's @end fields, regions, host seconds) for each run; regions is None where unsupported."""
     by_key = {run.key: run for run in runs}
-    counted, began, seen_end = {}, time.monotonic(), 0
+    counted, began, seen_end, note = {}, time.monotonic(), 0, ""
     with Guest(boot, script, log, options=options) as guest:
         for line in guest:
             if line.startswith("@begin "):
                 on_begin(line.split()[1])
+                note = ""
+            elif line.startswith("@note "):
+                note = line[6:]
             elif line.startswith("@set ") and not line.endswith(" ok"):
                 counted["refused"] = line[5:]
             end = END.search(line)
@@ -149,6 +152,6 @@ def measure(boot, runs, script, log, options="", on_begin=lambda key: None):
                 continue
             seen_end += 1
             good = status == 0 and len(regions) == by_key[key].reps
-            yield by_key[key], dict(counted[key], status=status), regions if good else None, took
+            yield by_key[key], dict(counted[key], status=status, note=note), regions if good else None, took
     if seen_end < len(runs):
         raise GuestFailed(f"the guest ended after {seen_end} of {len(runs)} runs (log: {log})")

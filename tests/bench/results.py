@@ -5,7 +5,7 @@ COLUMNS = ["experiment", "kernel", "policy", "cpus", "nodes", "threads", "rep", 
            "virtual_ns", "task_ns", "user", "kernel_insns", "user_spin", "kernel_spin", "idle_ns", "rep_bytes",
            "faults", "irqs", "ipis", "syscalls", "cr3_loads", "invlpgs", "atomics", "halts", "transfers",
            "far_transfers", "fault_mean", "fault_p50", "switches", "migrations", "program_faults", "turn", "seed",
-           "host_ms", "command"]
+           "host_ms", "note", "command"]
 
 
 def rows_of(boot, run, warm_up, regions):
@@ -13,7 +13,7 @@ def rows_of(boot, run, warm_up, regions):
     common = dict(experiment=run.experiment, kernel=boot.kernel, policy=boot.policy, cpus=boot.machine.cpus,
                   nodes=boot.machine.nodes, threads=run.threads, unit=run.unit, work=run.work,
                   status=warm_up["status"], switches=warm_up["switches"], migrations=warm_up["migrations"],
-                  program_faults=warm_up["faults"], command=run.command)
+                  program_faults=warm_up["faults"], note=warm_up.get("note", ""), command=run.command)
     if not regions:
         return [dict(common, rep=0)]
     rows = []
@@ -57,6 +57,11 @@ class Figure:
     unit: str
     command: str
     rows: list
+
+    @property
+    def note(self):
+        """What the program said of itself (@note)."""
+        return self.rows[0].get("note") or ""
 
     def column(self, name):
         return [float(row[name]) for row in self.rows if row[name] not in ("", "-")]
@@ -139,6 +144,11 @@ def run_table(chosen):
                       number(f.mean("faults")), number(instructions / 1e6, 2)])
     return table(["kernel", "threads", "elapsed, ms", "deviation", "ns a unit", "units/s", "units/CPU s",
                   "task-clock, ms", "context switches", "migrations", "page faults", "instructions, millions"], lines)
+
+
+def notes(chosen):
+    """What programs have said."""
+    return "\n".join(f"- {name_of(f)}, threads {f.threads}: {f.note}" for f in chosen if f.note)
 
 
 def compare_table(ours, linux):
