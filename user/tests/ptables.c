@@ -189,7 +189,10 @@ TEST(count, "PT-02 VmPTE counts every table once")
 enum { SPAN = 4 }; /* 2 MiB ranges that come and go */
 static char *coming;
 
-/* Maps, stamps and unmaps ranges, so that tables under a walker's feet go. */
+/*
+ * Maps, stamps and unmaps ranges, so that tables under a walker's feet go, and come back as those
+ * of a range with another stamp.
+ */
 static void come_and_go(long n)
 {
 	static const char *const points[] = { "walk_pinned", "gather_flush", "pt_link" };
@@ -202,9 +205,10 @@ static void come_and_go(long n)
 		if (i % 3 == 0)
 			sched_yield();
 		unmap(coming, SPAN * HUGE);
-		char *m = map(16 * P, RW, ANON);
-		memset(m, 0xe7, 16 * P);
-		unmap(m, 16 * P);
+		char *m = at((unsigned long)coming + 64 * HUGE, SPAN * HUGE);
+		for (int k = 0; k < SPAN; k++)
+			memset(m + k * HUGE + 9 * P, 0xe7, 2 * P);
+		unmap(m, SPAN * HUGE);
 	}
 }
 

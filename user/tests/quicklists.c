@@ -245,7 +245,7 @@ TEST(drained, "QL-05 lists are emptied while their CPUs take from them and give 
 	for (int i = 0; i < n; i++)
 		t[i] = start(list_user, (void *)(intptr_t)i);
 	pin(0);
-	for (long i = 0; go_on(i, 60); i++) {
+	for (long i = 0; go_on(i, 200); i++) {
 		volatile char *p = map(P, RW, ANON);
 
 		fail_alloc(1); /* no memory, it seems: the kernel empties all lists, then tries again */

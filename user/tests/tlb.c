@@ -12,11 +12,21 @@ static int cpus(void)
 	return ncpus() < MAX ? ncpus() : MAX;
 }
 
-/* Pages that come and go lie where nobody else's mapping can slip in meanwhile. */
+/*
+ * Pages that come and go lie where nobody else's mapping can slip in meanwhile. An odd one has a
+ * neighbour in the same table: else the table goes too, and all of the TLB is flushed for that.
+ */
 static char *page_at(size_t nth)
 {
 	char *p = (char *)(ZONE + nth * HUGE);
 
+	if (nth % 2) {
+		char *beside = p + 16 * P;
+
+		NEED(raw_mmap((unsigned long)beside, P, RW, ANON | MAP_FIXED, -1, 0) ==
+		     (long)beside);
+		*beside = 1;
+	}
 	NEED(raw_mmap((unsigned long)p, P, RW, ANON | MAP_FIXED, -1, 0) == (long)p);
 	return p;
 }
@@ -115,7 +125,7 @@ static void all_pairs(int kind)
 		for (int b = 0; b < n; b++) {
 			if (n > 1 && a == b)
 				continue;
-			w.x = page_at(0);
+			w.x = page_at((a + b) % 4);
 			w.cpu = b;
 			w.flag = false;
 			pthread_t t = start(reader, (void *)(intptr_t)kind);
@@ -544,8 +554,14 @@ static char *old_at, *new_at;
 static __attribute__((noinline)) bool stamp_until_gone(volatile char *x)
 {
 	return TRY(for (;;) {
+		bool over = w.flag;
+
 		*x = STAMP;
 		w.warm = true;
+		if (over) {
+			FAIL("a store lands at the old address after mremap has returned");
+			break;
+		}
 	});
 }
 
@@ -610,7 +626,7 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 		NEED(raw_mmap((unsigned long)old_at, P, RW, ANON | MAP_FIXED, -1, 0) ==
 		     (long)old_at);
 		*old_at = STAMP;
-		w.warm = false;
+		w.flag = w.warm = false;
 		if (!lead(&w.meet, go_on(i, 200)))
 			break;
 		until_warm();
@@ -619,6 +635,7 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 			rp_arm("mremap_flush", 1);
 		NEED(raw_mremap((unsigned long)old_at, P, P, MREMAP_MAYMOVE | MREMAP_FIXED,
 				(unsigned long)new_at) == (long)new_at);
+		w.flag = true;
 		char c = *(volatile char *)new_at;
 		CHECK_MSG(c == STAMP || c == 0, "the moved page holds 0x%x", c);
 		meet(&w.end);
@@ -681,7 +698,7 @@ static void *filler(void *arg)
 
 TEST(early_free, "TL-07 a frame is not used again before the flush", .cpus = 2, .seconds = 40)
 {
-	w.x = page_at(0);
+	w.x = page_at(1);
 	w.meet.n = w.end.n = 2;
 	catch_faults();
 	pthread_t t = start(watcher, NULL), f = start(filler, NULL), g = start(filler, (void *)1);
