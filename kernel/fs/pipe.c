@@ -227,15 +227,18 @@ static bool is_empty(struct pipe *p)
 
 int pipe_wait_readable(struct pipe *p, bool nonblock)
 {
-	if (!is_empty(p))
-		return 1;
-	if (!READ_ONCE(p->writers))
-		return !is_empty(p);
-	if (nonblock)
-		return -EAGAIN;
-	if (wait_event_interruptible(&p->read_wait, !is_empty(p) || !READ_ONCE(p->writers)))
-		return -ERESTARTSYS;
-	return !is_empty(p);
+	for (;;) {
+		if (!is_empty(p))
+			return 1;
+		if (!READ_ONCE(p->writers))
+			return !is_empty(p);
+		if (nonblock)
+			return -EAGAIN;
+		/* What wakes us may be gone to another reader already: look again. */
+		if (wait_event_interruptible(&p->read_wait,
+					     !is_empty(p) || !READ_ONCE(p->writers)))
+			return -ERESTARTSYS;
+	}
 }
 
 /* --- read and write -------------------------------------------------------------------- */

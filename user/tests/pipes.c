@@ -153,6 +153,46 @@ TEST(atomic, "PI writes up to PIPE_BUF do not mix", .seconds = 40)
 	}
 }
 
+static struct door shared;
+static volatile bool over;
+
+static void *one_byte_reader(void *arg)
+{
+	pin((int)(intptr_t)arg);
+	for (char c; !over;) {
+		ssize_t n = read(shared.fd[0], &c, 1);
+
+		CHECK_MSG(n == 1, "read gave %zd %s, though the other end is open", n,
+			  n < 0 ? errno_name(errno) : "");
+		if (n != 1)
+			break;
+	}
+	return NULL;
+}
+
+TEST(readers, "PI readers that wait for the same byte: no end of file for the slower", .cpus = 2)
+{
+	pthread_t t[4];
+
+	shared = door();
+	for (int i = 0; i < 4; i++)
+		t[i] = start(one_byte_reader, (void *)(intptr_t)(i + 1));
+	pin(0);
+	for (long i = 0; go_on(i, 500); i++) {
+		let(shared);
+		let(shared);
+		if (i % 4 == 0)
+			nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+		else if (i % 4 == 1)
+			sched_yield();
+	}
+	over = true;
+	for (int i = 0; i < 4; i++)
+		let(shared);
+	for (int i = 0; i < 4; i++)
+		join(t[i]);
+}
+
 TEST(vectors, "PI readv and writev")
 {
 	int fd[2];
