@@ -30,3 +30,8 @@ $(LINUX_VMLINUZ): tests/bench/linux.sh | build/.deps-bench
 # TEST, a program of /tests, under many schedules: stops at the first that fails.
 explore: $(KERNEL) $(INITRAMFS) $(METRONOME) | build/.deps-run
 	@KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) tests/bench/explore.sh '$(TEST)' '$(SEEDS)'
+
+# What the kernel may cost at most: a test.
+.PHONY: budget
+budget: $(KERNEL) $(INITRAMFS) $(METRONOME) | build/.deps-run
+	@KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) tests/bench/budget.sh
