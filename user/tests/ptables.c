@@ -195,19 +195,24 @@ static char *coming;
  */
 static void come_and_go(long n)
 {
-	static const char *const points[] = { "walk_pinned", "gather_flush", "pt_link" };
-
 	for (long i = 0; go_on(i, n); i++) {
-		rp_arm(points[i % 3], 1);
+		if (i % 3)
+			rp_arm(i % 3 == 1 ? "pt_link" : "gather_flush", 1);
 		at((unsigned long)coming, SPAN * HUGE);
 		for (int k = 0; k < SPAN; k++)
 			memset(coming + k * HUGE + 9 * P, 0x11, 64);
-		if (i % 3 == 0)
+		/* A walker that has found a table goes on when its frame is in use again. */
+		bool parks = i % 3 == 0 && rp_arm("walk_pinned", 1);
+		for (volatile int spin = 0; spin < 4000 && parks; spin++)
+			;
+		if (i % 3 == 0 && !parks)
 			sched_yield();
 		unmap(coming, SPAN * HUGE);
 		char *m = at((unsigned long)coming + 64 * HUGE, SPAN * HUGE);
 		for (int k = 0; k < SPAN; k++)
 			memset(m + k * HUGE + 9 * P, 0xe7, 2 * P);
+		if (parks)
+			sleep_ms(1);
 		unmap(m, SPAN * HUGE);
 	}
 }
