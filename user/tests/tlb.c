@@ -411,27 +411,28 @@ static void *carver(void *arg)
 
 	pin(me);
 	meet(&w.meet);
-	for (long i = 0; i < 64; i++) {
+	for (long i = 0; i < w.n; i++) {
 		char *own = w.x + (i * CREW + me) * P;
 
 		CHECK_EQ(*own, me + 1);
 		NEED(munmap(own, P) == 0);
 		CHECK_FAULT(loads(own), SIGSEGV, SEGV_MAPERR_, own);
-		if (i < 63)
+		if (i < w.n - 1)
 			CHECK_EQ(own[CREW * P], me + 1);
 	}
 	return NULL;
 }
 
-TEST(carve, "TL-02 threads take one area apart", .cpus = 2, .seconds = 30)
+TEST(carve, "TL-02 threads take one area apart", .cpus = 2, .seconds = 60)
 {
 	pthread_t t[CREW];
 
 	catch_faults();
-	for (long round = 0; go_on(round, 8); round++) {
-		w.x = map(64 * CREW * P, RW, ANON);
+	w.n = rounds(64) < 8 ? 8 : rounds(64);
+	for (long round = 0; go_on(round, 4); round++) {
+		w.x = map(w.n * CREW * P, RW, ANON);
 		w.meet = (struct meet){ .n = CREW };
-		for (int i = 0; i < 64 * CREW; i++)
+		for (int i = 0; i < w.n * CREW; i++)
 			w.x[i * P] = i % CREW + 1;
 		for (int i = 0; i < CREW; i++)
 			t[i] = start(carver, (void *)(intptr_t)i);
