@@ -8,14 +8,39 @@
 #include "arch/x86_64/tlb.h"
 #include "kernel/printk.h"
 
+static void start_array(struct gather *g)
+{
+	g->shared = g->first;
+	g->nr = g->nr_chunks = 0;
+	g->max = GATHER_PAGES;
+}
+
 void gather_begin(struct gather *g, struct mm *mm)
 {
 	g->mm = mm;
 	g->start = ~0UL;
 	g->end = 0;
 	g->tables = false;
-	g->nr = 0;
 	g->alone = g->unlinked = NULL;
+	g->chunks = NULL;
+	start_array(g);
+}
+
+bool gather_full(struct gather *g)
+{
+	struct gather_chunk *c = NULL;
+
+	if (g->nr_chunks < GATHER_CHUNKS)
+		c = kpage_alloc(ALLOC_NOWAIT);
+	if (!c)
+		return true;
+	c->older = g->chunks;
+	g->chunks = c;
+	g->nr_chunks++;
+	g->shared = c->frames;
+	g->nr = 0;
+	g->max = ARRAY_SIZE(c->frames);
+	return false;
 }
 
 void gather_table(struct gather *g, struct page *table)
@@ -40,12 +65,27 @@ static void flush_tlbs(struct gather *g)
 	tlb_shootdown(&g->mm->active, g->start, g->end, g->tables);
 }
 
+static void put_all(struct page **frames, u32 n)
+{
+	for (u32 i = 0; i < n; i++) {
+		atomic_sub((u32 *)&frames[i]->mapcount, 1);
+		page_put(frames[i]);
+	}
+}
+
 void gather_flush(struct gather *g)
 {
 	flush_tlbs(g);
-	for (u32 i = 0; i < g->nr; i++) {
-		atomic_sub((u32 *)&g->shared[i]->mapcount, 1);
-		page_put(g->shared[i]);
+	put_all(g->shared, g->nr);
+	while (g->chunks) {
+		struct gather_chunk *c = g->chunks;
+
+		g->chunks = c->older;
+		if (g->chunks)
+			put_all(g->chunks->frames, ARRAY_SIZE(c->frames));
+		else
+			put_all(g->first, GATHER_PAGES);
+		kpage_free(c);
 	}
 	while (g->alone) {
 		struct page *p = g->alone;
@@ -62,7 +102,7 @@ void gather_flush(struct gather *g)
 	}
 	g->start = ~0UL;
 	g->end = 0;
-	g->nr = 0;
+	start_array(g);
 	g->tables = false;
 }
 

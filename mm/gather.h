@@ -11,15 +11,25 @@
 #include "mm/ptpage.h"
 
 #define GATHER_PAGES 64
+#define GATHER_CHUNKS 16 /* pages of more, if there is memory: 8,000 frames a flush */
+
+struct gather_chunk {
+	struct gather_chunk *older;
+	struct page *frames[PAGE_SIZE / sizeof(struct page *) - 1];
+};
 
 struct gather {
 	struct mm *mm;
 	vaddr_t start, end; /* range to flush; start > end: nothing yet */
 	bool tables;        /* tables were unlinked: paging-structure caches too */
-	u32 nr;
 	struct page *alone;  /* private frames nobody else has, linked through link.next */
 	struct page *unlinked; /* tables, linked through pt.rcu.next */
-	struct page *shared[GATHER_PAGES]; /* frames others may hold too */
+	/* Frames that others may hold too: first[], then chunks, each full but for the newest. */
+	struct page **shared; /* of the array being filled: */
+	u32 nr, max;
+	u32 nr_chunks;
+	struct gather_chunk *chunks; /* the newest */
+	struct page *first[GATHER_PAGES];
 };
 
 void gather_begin(struct gather *g, struct mm *mm);
@@ -31,6 +41,8 @@ static inline void gather_flush_addr(struct gather *g, vaddr_t va)
 	if (va + PAGE_SIZE > g->end)
 		g->end = va + PAGE_SIZE;
 }
+/* The array is full: take another. False: there is room again. */
+bool gather_full(struct gather *g);
 /*
  * Drop the reference and map count of a frame that an entry mapped, after the flush.
  * True: the batch is full; the caller unlocks and calls gather_flush().
@@ -49,7 +61,7 @@ static inline bool gather_page(struct gather *g, struct page *p)
 		return false;
 	}
 	g->shared[g->nr++] = p;
-	return g->nr == GATHER_PAGES;
+	return unlikely(g->nr == g->max) && gather_full(g);
 }
 void gather_table(struct gather *g, struct page *table);
 /* Flush now and let go of everything so far. No page-table lock held. */

@@ -2,6 +2,7 @@
  * NUMA nodes: who is near to whom. All constant after boot.
  */
 #include "mm/node.h"
+#include "arch/x86_64/smp.h"
 
 int num_nodes = 1;
 u8 node_distance[MAX_NODES][MAX_NODES];
@@ -42,4 +43,13 @@ void nodes_order(void)
 		if (k < MAX_NODES)
 			node_fallback[n][k] = NO_NODE;
 	}
+}
+
+u32 cpus_of_node(int node)
+{
+	u32 n = 0;
+
+	for (u32 cpu = 0; cpu < num_cpus; cpu++)
+		n += cpu_to_node[cpu] == node;
+	return MAX(n, 1u);
 }

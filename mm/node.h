@@ -16,6 +16,9 @@ extern u64 node_cpu_mask;                        /* bit n: node n has CPUs */
 /* Boot: number of nodes and distances (NULL: 10 and 20), before mm_init(). */
 void nodes_init(int count, const u8 *distances /* count x count, or NULL */);
 
+/* Of all CPUs that will run, at least 1. Constant after smp discovery. */
+u32 cpus_of_node(int node);
+
 void nodes_order(void); /* frames_init(): fill node_fallback */
 
 #endif

@@ -9,6 +9,9 @@
  * chain to `outbox`; if it interrupted the owner in the middle (busy), it leaves
  * the list alone and says so, and the asker asks again. So the fast path needs
  * neither lock nor disabled interrupts.
+ *
+ * Frames come and go in batches. A CPU that has to wait for the zone's lock doubles its batch, so that it
+ * comes half as often; one that has not for some time halves it again.
  */
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/smp.h"
@@ -19,9 +22,10 @@
 #include "mm/policy.h"
 #include "mm/zone.h"
 
-#define PCP_ORDER 5
-#define PCP_BATCH (1u << PCP_ORDER)
-#define PCP_HIGH  (6 * PCP_BATCH)
+#define MIN_ORDER 5 /* of a batch */
+#define MAX_ORDER_OF_BATCH 8
+#define HIGH      (6u << MIN_ORDER) /* frames on a list; with large batches two of them */
+#define QUIET     16 /* batches without waiting */
 
 struct pcp {
 	struct page *head; /* through link.next */
@@ -30,6 +34,8 @@ struct pcp {
 	struct page *outbox;
 	bool missed;
 	s32 node;
+	u8 order, max_order; /* of a batch */
+	u8 quiet;
 } __cacheline;
 
 static DEFINE_PER_CPU(struct pcp, pcp);
@@ -52,14 +58,30 @@ static void push(struct pcp *l, struct page *p)
 	l->count++;
 }
 
-/* A whole block at once if there is one: one look at the free lists for PCP_BATCH frames. */
+static void lock_zone(struct pcp *l, struct zone *z)
+{
+	if (likely(spin_trylock(&z->lock))) {
+		if (unlikely(l->order > MIN_ORDER && ++l->quiet == QUIET)) {
+			l->order--;
+			l->quiet = 0;
+		}
+		return;
+	}
+	if (l->order < l->max_order)
+		l->order++;
+	l->quiet = 0;
+	spin_lock(&z->lock);
+}
+
+/* A whole block at once if there is one: one look at the free lists for a batch. */
 static __noinline void refill(struct pcp *l, bool reserve)
 {
 	struct zone *z = zones[l->node];
-	unsigned order = PCP_ORDER;
+	unsigned order;
 	struct page *p;
 
-	spin_lock(&z->lock);
+	lock_zone(l, z);
+	order = l->order;
 	while (!(p = zone_take(z, order, reserve && !order)) && order)
 		order--;
 	spin_unlock(&z->lock);
@@ -68,12 +90,14 @@ static __noinline void refill(struct pcp *l, bool reserve)
 			push(l, p + i);
 }
 
-static __noinline void drain(struct pcp *l, unsigned n)
+static __noinline void drain(struct pcp *l)
 {
 	struct zone *z = zones[l->node];
 
-	spin_lock(&z->lock);
-	while (n-- && l->head) {
+	if (l->count <= 2u << l->order)
+		return;
+	lock_zone(l, z);
+	for (unsigned n = 1u << l->order; n-- && l->head;) {
 		struct page *p = pop(l);
 		p->type = PG_RESERVED;
 		zone_give(z, p, 0);
@@ -111,8 +135,8 @@ bool pcp_give(struct page *p)
 	l->busy = 1;
 	barrier();
 	push(l, p);
-	if (unlikely(l->count > PCP_HIGH))
-		drain(l, PCP_BATCH);
+	if (unlikely(l->count > HIGH))
+		drain(l);
 	barrier();
 	l->busy = 0;
 	return true;
@@ -180,7 +204,7 @@ void pcp_show(struct seq *s, int node)
 		if (l->node == node)
 			seq_printf(s, "    cpu: %u\n              count: %u\n              high:  %u\n"
 				      "              batch: %u\n",
-				   cpu, READ_ONCE(l->count), PCP_HIGH, PCP_BATCH);
+				   cpu, READ_ONCE(l->count), MAX(HIGH, 2u << l->order), 1u << l->order);
 	}
 }
 
@@ -191,4 +215,9 @@ void pcp_init(void)
 
 	memset(l, 0, sizeof *l);
 	l->node = node_fallback[this_node()][0];
+	/* All lists of a node together at most 1/16 of its memory. */
+	l->order = l->max_order = MIN_ORDER;
+	while (l->max_order < MAX_ORDER_OF_BATCH &&
+	       (4ul << l->max_order) * cpus_of_node(this_node()) <= frames_total(l->node) / 16)
+		l->max_order++;
 }

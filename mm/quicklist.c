@@ -209,14 +209,12 @@ void quicklist_show(struct seq *s)
 void quicklist_cpu_init(void)
 {
 	struct quicklist *q = this_cpu_ptr(quicklist);
-	u32 node = this_node(), cpus = 0;
+	u32 node = this_node();
 	u64 memory;
 
 	memset(q, 0, sizeof *q);
-	for (u32 cpu = 0; cpu < num_cpus; cpu++)
-		cpus += cpu_to_node[cpu] == (int)node;
 	memory = frames_total(node_fallback[node][0]);
-	q->high = (u32)MIN(memory / 16 / MAX(cpus, 1u), 512UL);
+	q->high = (u32)MIN(memory / 16 / cpus_of_node((int)node), 512UL);
 	q->low = q->high / 16;
 	timer_init(&q->idle, on_idle_timer);
 }

@@ -61,7 +61,7 @@ void zap_range(struct gather *g, struct area *a, vaddr_t start, vaddr_t end, boo
 			continue;
 		done = zap_table(g, a, &w, only_file);
 		ptwalk_unlock(&w);
-		if (!done || g->nr == GATHER_PAGES) {
+		if (!done || g->nr == g->max) {
 			if (!done)
 				w.pos = ptwalk_addr(&w, w.first);
 			rcu_read_unlock();

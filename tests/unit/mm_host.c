@@ -44,6 +44,12 @@ void spin_lock(spinlock_t *l)
 	l->word = 1;
 	host_locks_held++;
 }
+bool spin_trylock(spinlock_t *l)
+{
+	spin_lock(l);
+	return true;
+}
+
 void spin_lock_nested(spinlock_t *l)
 {
 	spin_lock(l);

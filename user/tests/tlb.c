@@ -363,6 +363,33 @@ TEST(asleep, "TL-02 CPUs that idle in the address space are disturbed once", .cp
 	CHECK_MSG(sent < 25, "%ld interrupts for 50 unmaps while all others sleep", sent);
 }
 
+static void *spinner(void *arg)
+{
+	pin((int)(intptr_t)arg);
+	w.warm = true;
+	until(&w.flag);
+	return NULL;
+}
+
+TEST(one_round, "TL-02 one call, one round of interrupts: 2000 shared pages", .cpus = 2)
+{
+	char *p = map_fd(2000 * P, RW, MAP_SHARED, tmpfile_fd(2000 * P), 0);
+
+	for (int i = 0; i < 2000; i++)
+		p[i * P] = 1;
+	pin(0);
+	pthread_t t = start(spinner, (void *)1);
+	until(&w.warm);
+	long before = shootdowns();
+	if (before < 0)
+		skip("no count of shootdown interrupts");
+	unmap(p, 2000 * P);
+	long sent = shootdowns() - before;
+	w.flag = true;
+	join(t);
+	CHECK_MSG(sent <= 5, "%ld rounds", sent);
+}
+
 static void *dropper(void *arg)
 {
 	pin((int)(intptr_t)arg);
