@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gate.h"
+
 #define BENCH_UNSUPPORTED	77	/* exit status: the kernel lacks what is to be measured */
 #define BENCH_STACK		(64 * 1024)
 #define MAX_TEAM		4096
@@ -143,7 +145,7 @@ struct team {
 	int threads;
 	bool bind;			/* each to a CPU of its own, in turn */
 	void (*work)(int index);
-	pthread_barrier_t start, end;
+	struct gate gate;
 	pthread_t thread[MAX_TEAM];
 };
 
@@ -159,9 +161,9 @@ static void *team_member(void *arg)
 	free(arg);
 	if (me.team->bind)
 		bind_to(me.index);
-	pthread_barrier_wait(&me.team->start);
+	gate_enter(&me.team->gate);
 	me.team->work(me.index);
-	pthread_barrier_wait(&me.team->end);
+	gate_leave(&me.team->gate);
 	return NULL;
 }
 
@@ -172,8 +174,7 @@ static double team_run(struct team *team)
 	pthread_attr_t attr;
 	double began, took;
 
-	pthread_barrier_init(&team->start, NULL, team->threads + 1);
-	pthread_barrier_init(&team->end, NULL, team->threads + 1);
+	gate_init(&team->gate, team->threads, true);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, BENCH_STACK);
 	if (team->bind)
@@ -186,12 +187,14 @@ static double team_run(struct team *team)
 		if (errno)
 			fail("pthread_create");
 	}
+	gate_all_here(&team->gate);
 	marker();
 	began = now();
-	pthread_barrier_wait(&team->start);
-	pthread_barrier_wait(&team->end);
+	gate_open(&team->gate);
+	gate_all_done(&team->gate);
 	took = now() - began;
 	marker();
+	gate_release(&team->gate);
 	for (int i = 0; i < team->threads; i++)
 		pthread_join(team->thread[i], NULL);
 	return took;

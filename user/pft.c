@@ -32,6 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gate.h"
+
 #define MAX_WORKERS 4096
 #define STACK_SIZE  (64 * 1024)
 
@@ -46,7 +48,7 @@ struct worker {
 
 /* Shared with the workers, in a shared mapping because they may be processes. */
 struct control {
-	pthread_barrier_t start, end;
+	struct gate gate;
 	struct worker worker[MAX_WORKERS];
 };
 
@@ -114,12 +116,12 @@ static void work(struct worker *me)
 	if (opt.bind)
 		bind_to(me->index);
 
-	pthread_barrier_wait(&control->start);
+	gate_enter(&control->gate);
 	getrusage(who, &before);
 	for (size_t i = first; i < after; i++)
 		*(volatile uint64_t *)(area + i * page_size) = i + 1;
 	getrusage(who, &now);
-	pthread_barrier_wait(&control->end);
+	gate_leave(&control->gate);
 
 	me->user += seconds(now.ru_utime) - seconds(before.ru_utime);
 	me->system += seconds(now.ru_stime) - seconds(before.ru_stime);
@@ -186,16 +188,17 @@ static double repetition(const pthread_attr_t *attr)
 	if (area == MAP_FAILED)
 		fail("mmap", errno);
 
+	gate_init(&control->gate, workers, !opt.processes);
 	for (int i = 0; i < workers; i++)
 		start_worker(&control->worker[i], attr);
-
-	/* All workers wait at the start; main is the last to come and lets them go. */
+	gate_all_here(&control->gate);
 	marker();
 	began = now();
-	pthread_barrier_wait(&control->start);
-	pthread_barrier_wait(&control->end);
+	gate_open(&control->gate);
+	gate_all_done(&control->gate);
 	took = now() - began;
 	marker();
+	gate_release(&control->gate);
 
 	for (int i = 0; i < workers; i++)
 		finish_worker(&control->worker[i]);
@@ -207,16 +210,11 @@ static double repetition(const pthread_attr_t *attr)
 static void measure(int count)
 {
 	double user = 0, system = 0, wall = 0, faults = (double)pages * opt.repetitions;
-	pthread_barrierattr_t shared;
 	pthread_attr_t attr;
 	long counted = 0;
 
 	workers = count;
 	memset(control, 0, sizeof(*control));
-	pthread_barrierattr_init(&shared);
-	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-	pthread_barrier_init(&control->start, &shared, workers + 1);
-	pthread_barrier_init(&control->end, &shared, workers + 1);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	for (int i = 0; i < workers; i++)
