@@ -544,19 +544,22 @@ static long read_canonical(struct tty *t, struct uio *u, bool nonblock)
 	long total = 0;
 	bool end = false;
 
-	if (!readable(t)) {
-		if (nonblock)
-			return -EAGAIN;
-		if (wait_event_interruptible(&t->read_wait, readable(t)))
-			return -ERESTARTSYS;
-	}
-	while (u->left && !end && t->ready != t->tail) {
-		long n = read_some(t, u, &end);
+	/* Another reader may take what we have waited for: then wait again. */
+	do {
+		if (!readable(t)) {
+			if (nonblock)
+				return -EAGAIN;
+			if (wait_event_interruptible(&t->read_wait, readable(t)))
+				return -ERESTARTSYS;
+		}
+		while (u->left && !end && t->ready != t->tail) {
+			long n = read_some(t, u, &end);
 
-		if (n < 0)
-			return total ? total : n;
-		total += n;
-	}
+			if (n < 0)
+				return total ? total : n;
+			total += n;
+		}
+	} while (!total && !end && !t->hung_up);
 	return total;
 }
 

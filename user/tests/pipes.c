@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
+#include <termios.h>
 
 TEST(ends, "PI end of file, EPIPE and SIGPIPE")
 {
@@ -154,33 +155,39 @@ TEST(atomic, "PI writes up to PIPE_BUF do not mix", .seconds = 40)
 }
 
 static struct door shared;
+static const char *line; /* what is written, and read, at a time */
 static volatile bool over;
 
-static void *one_byte_reader(void *arg)
+static void *line_reader(void *arg)
 {
-	pin((int)(intptr_t)arg);
-	for (char c; !over;) {
-		ssize_t n = read(shared.fd[0], &c, 1);
+	ssize_t len = strlen(line);
+	char c[8];
 
-		CHECK_MSG(n == 1, "read gave %zd %s, though the other end is open", n,
+	pin((int)(intptr_t)arg);
+	while (!over) {
+		ssize_t n = read(shared.fd[0], c, len);
+
+		CHECK_MSG(n == len, "read gave %zd %s, though the other end is open", n,
 			  n < 0 ? errno_name(errno) : "");
-		if (n != 1)
+		if (n != len)
 			break;
 	}
 	return NULL;
 }
 
-TEST(readers, "PI readers that wait for the same byte: no end of file for the slower", .cpus = 2)
+/* Four threads wait at shared.fd[0] for what comes at shared.fd[1]. */
+static void four_readers(const char *what)
 {
+	ssize_t len = strlen(what);
 	pthread_t t[4];
 
-	shared = door();
+	line = what;
 	for (int i = 0; i < 4; i++)
-		t[i] = start(one_byte_reader, (void *)(intptr_t)(i + 1));
+		t[i] = start(line_reader, (void *)(intptr_t)(i + 1));
 	pin(0);
 	for (long i = 0; go_on(i, 500); i++) {
-		let(shared);
-		let(shared);
+		NEED(write(shared.fd[1], line, len) == len);
+		NEED(write(shared.fd[1], line, len) == len);
 		if (i % 4 == 0)
 			nanosleep(&(struct timespec){ 0, 20000 }, NULL);
 		else if (i % 4 == 1)
@@ -188,9 +195,34 @@ TEST(readers, "PI readers that wait for the same byte: no end of file for the sl
 	}
 	over = true;
 	for (int i = 0; i < 4; i++)
-		let(shared);
+		NEED(write(shared.fd[1], line, len) == len);
 	for (int i = 0; i < 4; i++)
 		join(t[i]);
+}
+
+TEST(readers, "PI readers that wait for the same byte: no end of file for the slower", .cpus = 2)
+{
+	shared = door();
+	four_readers("x");
+}
+
+TEST(terminal_readers, "PI the same of a terminal's lines", .cpus = 2)
+{
+	int number = 0, unlocked = 0;
+	char name[32];
+
+	shared.fd[1] = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+	if (shared.fd[1] < 0)
+		skip("no /dev/ptmx");
+	NEED(ioctl(shared.fd[1], TIOCSPTLCK, &unlocked) == 0);
+	NEED(ioctl(shared.fd[1], TIOCGPTN, &number) == 0);
+	snprintf(name, sizeof(name), "/dev/pts/%d", number);
+	shared.fd[0] = NEED_OK(open(name, O_RDWR | O_NOCTTY));
+	struct termios set;
+	NEED(tcgetattr(shared.fd[0], &set) == 0);
+	set.c_lflag &= ~ECHO;
+	NEED(tcsetattr(shared.fd[0], TCSANOW, &set) == 0);
+	four_readers("x\n");
 }
 
 TEST(vectors, "PI readv and writev")
