@@ -85,7 +85,6 @@ struct task {
 	struct mempolicy *mempolicy; /* task policy, set_mempolicy(2) */
 	u64 il_next;                 /* interleave position */
 	int oom_score_adj;
-	bool oom_victim;
 
 	/* Files. */
 	struct files *files;

@@ -12,6 +12,7 @@
 #include "kernel/string.h"
 #include "mm/gather.h"
 #include "mm/mapping.h"
+#include "mm/oom.h"
 #include "mm/policy.h"
 #include "mm/ptwalk.h"
 #include "mm/slab.h"
@@ -134,6 +135,7 @@ static void unmap_all(struct mm *mm)
 		next = a->next[0];
 		area_free(a);
 	}
+	oom_mm_gone(mm);
 	if (mm->exe)
 		file_put(mm->exe);
 	for (int k = 0; k <= MM_TABLES; k++)

@@ -19,13 +19,18 @@
 
 static struct mutex oom_lock = { .waiters = LIST_INIT(oom_lock.waiters) }; /* one killer at a time */
 
+static bool killable(const struct process *p)
+{
+	return p != init_process && p->oom_score_adj > -1000;
+}
+
 /* Pages a process would free, as Linux weighs it; 0: not to be killed. */
 static s64 badness(struct process *p, struct task *t)
 {
 	struct mm *mm;
 	s64 points;
 
-	if (p == init_process || p->oom_score_adj <= -1000)
+	if (!killable(p))
 		return 0;
 	mm = mm_of_task(t);
 	if (!mm)
@@ -36,12 +41,60 @@ static s64 badness(struct process *p, struct task *t)
 	return MAX(points, (s64)1);
 }
 
+/*
+ * The address space of the last victim, until all its frames are free: its process is out of it long
+ * before, and somebody who takes them as fast as they come must not make the next one a victim. Only
+ * compared, never followed. Set under oom_lock, cleared by whoever unmaps.
+ */
+static struct mm *dying_mm;
+
+void oom_mm_gone(struct mm *mm)
+{
+	if (unlikely(READ_ONCE(dying_mm) == mm))
+		WRITE_ONCE(dying_mm, NULL);
+}
+
+/* SIGKILL to all processes in the victim's address space: not before the last is out it gives back anything. */
+static void kill_all_in(struct mm *mm)
+{
+	bool all = true;
+
+	WRITE_ONCE(dying_mm, mm);
+	for (struct process *p = process_next(1); p; p = process_after(p)) {
+		struct task *t = process_task(p);
+
+		if (t && READ_ONCE(t->mm) == mm) {
+			if (killable(p))
+				process_kill(p, SIGKILL);
+			else
+				all = false;
+		}
+		if (t)
+			task_put(t);
+	}
+	if (!all) /* nobody can tell when */
+		oom_mm_gone(mm);
+}
+
+static void kill_victim(struct process *victim)
+{
+	struct task *t = process_task(victim);
+	struct mm *mm = t ? mm_of_task(t) : NULL;
+
+	if (mm) {
+		kill_all_in(mm);
+		mm_put_user(mm);
+	}
+	if (t)
+		task_put(t);
+}
+
 /* True if somebody was killed, or one killed before is still on its way out. */
 static bool kill_largest(void)
 {
 	struct process *victim = NULL;
 	s64 most = 0;
-	bool dying = false;
+	bool dying = READ_ONCE(dying_mm) != NULL;
 
 	for (struct process *p = process_next(1); p; p = process_after(p)) {
 		struct task *t = process_task(p);
@@ -49,7 +102,7 @@ static bool kill_largest(void)
 
 		if (!t)
 			continue;
-		if (t->mm && (p->group_exit || t->oom_victim)) {
+		if (t->mm && p->group_exit) {
 			dying = true;
 		} else if ((points = badness(p, t)) > most) {
 			if (victim)
@@ -63,7 +116,7 @@ static bool kill_largest(void)
 		printk("Out of memory: killed process %d, %lld kB; %llu kB free\n", victim->pid,
 		       (long long)most * 4, (unsigned long long)frames_free(NO_NODE) * 4);
 		stat_inc(STAT_OOM_KILL);
-		process_kill(victim, SIGKILL);
+		kill_victim(victim);
 		dying = true;
 	}
 	if (victim)

@@ -13,4 +13,8 @@
  */
 bool reclaim(int round);
 
+/* All frames of an address space have been given back. */
+struct mm;
+void oom_mm_gone(struct mm *mm);
+
 #endif
