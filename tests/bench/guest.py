@@ -12,6 +12,9 @@ LINUX_ARGS = ("console=ttyS0 quiet panic=-1 nokaslr norandmaps tsc=unstable cloc
               "mitigations=off init_on_alloc=0 transparent_hugepage=never")
 
 
+UNSUPPORTED = 77        # exit status of a program whose kernel lacks what is to be measured
+
+
 class GuestFailed(Exception):
     pass
 
@@ -131,11 +134,14 @@ def measure(boot, runs, script, log, options="", on_begin=lambda key: None):
     """Yields (run, warm-up's @end fields, regions, host seconds) for each run; regions is None where unsupported."""
     by_key = {run.key: run for run in runs}
     counted, began, seen_end, note = {}, time.monotonic(), 0, ""
+    lacks = False                        # the kernel has not got what the boot parameters choose
     with Guest(boot, script, log, options=options) as guest:
         for line in guest:
             if line.startswith("@begin "):
                 on_begin(line.split()[1])
                 note = ""
+            elif "warning: unknown parameter" in line or "warning: parameter" in line:
+                lacks = True
             elif line.startswith("@note "):
                 note = line[6:]
             elif line.startswith("@set ") and not line.endswith(" ok"):
@@ -151,6 +157,8 @@ def measure(boot, runs, script, log, options="", on_begin=lambda key: None):
                                     faults=int(end[5]), migrations=end[6])
                 continue
             seen_end += 1
+            if lacks:
+                status = UNSUPPORTED
             good = status == 0 and len(regions) == by_key[key].reps
             yield by_key[key], dict(counted[key], status=status, note=note), regions if good else None, took
     if seen_end < len(runs):

@@ -1,6 +1,8 @@
 """Results: CSV files, statistics over repetitions, tables in Markdown, plots by gnuplot."""
 import csv, dataclasses, glob, math, os, subprocess
 
+import guest
+
 COLUMNS = ["experiment", "kernel", "policy", "cpus", "nodes", "threads", "rep", "status", "unit", "work",
            "virtual_ns", "task_ns", "user", "kernel_insns", "user_spin", "kernel_spin", "idle_ns", "rep_bytes",
            "faults", "irqs", "ipis", "syscalls", "cr3_loads", "invlpgs", "atomics", "halts", "transfers",
@@ -76,7 +78,7 @@ class Figure:
 
     @property
     def failed(self):
-        return not self.supported and self.rows[0]["status"] != "77"
+        return not self.supported and self.rows[0]["status"] != str(guest.UNSUPPORTED)
 
     @property
     def deviation(self):

@@ -10,6 +10,9 @@ static char *map(size_t size, bool huge)
 		       -1, 0);
 	char *aligned = (char *)(((uintptr_t)p + HUGE - 1) & ~(HUGE - 1));
 
+	/* The advice may be taken without there being any. */
+	if (huge && access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
+		unsupported("transparent hugepages");
 	if (p == MAP_FAILED)
 		fail("mmap");
 	if (aligned > p)
