@@ -127,6 +127,7 @@ static void unmap_all(struct mm *mm)
 	if (!cpumask_empty(&mm->active)) /* kernel threads may have the root loaded */
 		tlb_shootdown(&mm->active, 0, USER_END, true);
 	DEBUG_ASSERT(cpumask_empty(&mm->active));
+	racepoint("mm_unmap");
 	/* From here on truncation does not find them either. */
 	for_each_area (a, mm)
 		area_unlist(a);

@@ -161,6 +161,9 @@ bool reclaim(int round)
 {
 	return false;
 }
+void oom_mm_gone(struct mm *mm)
+{
+}
 int kernel_map(u64 va, phys_t pa, u64 size, u64 bits)
 {
 	return 0;

@@ -689,10 +689,12 @@ TEST(mremap_zap, "TL-05 mremap, a late store and a zap at the new address", .cpu
 
 static __attribute__((noinline)) bool watch(const volatile unsigned char *x)
 {
-	return TRY(for (;;) {
+	return TRY(for (unsigned i = 1;; i++) {
 		unsigned char c = *x;
 
 		w.warm = true;
+		if (i % 64 == 0)
+			pause_cpu();
 		if (c != 0x11)
 			FAIL("the unmapped page shows 0x%x", c);
 		if (test_failed)
