@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpuset.h"
 #include "gate.h"
 
 #define BENCH_UNSUPPORTED	77	/* exit status: the kernel lacks what is to be measured */
@@ -112,7 +113,7 @@ static void bind_to(int n)
 		fail("sched_getaffinity");
 	known = true;
 	n %= CPU_COUNT(&allowed);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+	for (int cpu = 0; cpu < CPUS_IN_SET; cpu++) {
 		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
 			continue;
 		CPU_ZERO(&one);

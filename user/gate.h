@@ -1,7 +1,8 @@
 /*
  * A start and an end for workers that are timed together, threads or processes. Cheaper than a pair
- * of barriers, whose waiters hand each other the way out one by one: here the one that opens the gate wakes
- * all, and each goes on without writing anything that others read.
+ * of barriers, whose waiters hand each other the way out one by one: here main wakes two, and everybody
+ * who wakes wakes two more, so that the last of n starts after log n steps, and none is kept waiting when main
+ * loses its CPU to a worker.
  *
  *   main                        worker
  *   gate_init()
@@ -34,9 +35,9 @@ static inline void gate_init(struct gate *g, unsigned int workers, bool threads)
 			    .private = threads ? FUTEX_PRIVATE_FLAG : 0 };
 }
 
-static inline void gate_wake(struct gate *g, atomic_uint *word)
+static inline void gate_wake(struct gate *g, atomic_uint *word, int count)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE | g->private, INT_MAX);
+	syscall(SYS_futex, word, FUTEX_WAKE | g->private, count);
 }
 
 /* Until the word is `value`. */
@@ -51,14 +52,15 @@ static inline void gate_wait(struct gate *g, atomic_uint *word, unsigned int val
 static inline void gate_enter(struct gate *g)
 {
 	if (atomic_fetch_sub(&g->missing, 1) == 1)
-		gate_wake(g, &g->missing);
+		gate_wake(g, &g->missing, 1);
 	gate_wait(g, &g->opened, 1);
+	gate_wake(g, &g->opened, 2);
 }
 
 static inline void gate_leave(struct gate *g)
 {
 	if (atomic_fetch_sub(&g->working, 1) == 1)
-		gate_wake(g, &g->working);
+		gate_wake(g, &g->working, 1);
 	gate_wait(g, &g->released, 1);
 }
 
@@ -70,7 +72,7 @@ static inline void gate_all_here(struct gate *g)
 static inline void gate_open(struct gate *g)
 {
 	atomic_store(&g->opened, 1);
-	gate_wake(g, &g->opened);
+	gate_wake(g, &g->opened, 2);
 }
 
 static inline void gate_all_done(struct gate *g)
@@ -81,7 +83,7 @@ static inline void gate_all_done(struct gate *g)
 static inline void gate_release(struct gate *g)
 {
 	atomic_store(&g->released, 1);
-	gate_wake(g, &g->released);
+	gate_wake(g, &g->released, INT_MAX);
 }
 
 #endif

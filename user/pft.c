@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpuset.h"
 #include "gate.h"
 
 #define MAX_WORKERS 4096
@@ -95,7 +96,7 @@ static void bind_to(int n)
 	cpu_set_t one;
 
 	n %= CPU_COUNT(&allowed);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+	for (int cpu = 0; cpu < CPUS_IN_SET; cpu++) {
 		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
 			continue;
 		CPU_ZERO(&one);

@@ -7,14 +7,14 @@ BENCH_ARGS = $(if $(EXP),-e $(EXP)) $(if $(POLICY),-p $(POLICY)) $(if $(filter 1
 	$(if $(OPTIONS),-o '$(OPTIONS)') $(addprefix -d ,$(SET))
 
 .PHONY: bench bench-linux compare results explore profile
-bench: $(KERNEL) $(METRONOME) user | build/.deps-bench
+bench: $(KERNEL) $(METRONOME_PLUGIN) user | build/.deps-bench
 	@KERNEL=$(KERNEL) $(BENCH) run faultline $(BENCH_ARGS)
 
-bench-linux: $(LINUX_VMLINUZ) $(METRONOME) user | build/.deps-bench
+bench-linux: $(LINUX_VMLINUZ) $(METRONOME_PLUGIN) user | build/.deps-bench
 	@$(BENCH) run linux $(BENCH_ARGS)
 
 # Where the instructions go; PROFILE=linux for Linux.
-profile: $(KERNEL) $(METRONOME) user $(if $(filter linux,$(PROFILE)),$(LINUX_VMLINUZ)) | build/.deps-bench
+profile: $(KERNEL) $(METRONOME_PLUGIN) user $(if $(filter linux,$(PROFILE)),$(LINUX_VMLINUZ)) | build/.deps-bench
 	@KERNEL=$(KERNEL) $(BENCH) profile $(or $(PROFILE),faultline) $(BENCH_ARGS)
 
 compare:
@@ -28,10 +28,10 @@ $(LINUX_VMLINUZ): tests/bench/linux.sh | build/.deps-bench
 	@tests/bench/linux.sh $@
 
 # TEST, a program of /tests, under many schedules: stops at the first that fails.
-explore: $(KERNEL) $(INITRAMFS) $(METRONOME) | build/.deps-run
+explore: $(KERNEL) $(INITRAMFS) $(METRONOME_PLUGIN) | build/.deps-run
 	@KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) tests/bench/explore.sh '$(TEST)' '$(SEEDS)'
 
 # What the kernel may cost at most: a test.
 .PHONY: budget
-budget: $(KERNEL) $(INITRAMFS) $(METRONOME) | build/.deps-run
+budget: $(KERNEL) $(INITRAMFS) $(METRONOME_PLUGIN) | build/.deps-run
 	@KERNEL=$(KERNEL) INITRAMFS=$(INITRAMFS) tests/bench/budget.sh

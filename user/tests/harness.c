@@ -236,7 +236,7 @@ void pin(int nth)
 	int n = ncpus();
 
 	nth %= n;
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+	for (int cpu = 0; cpu < CPUS_IN_SET; cpu++) {
 		if (!CPU_ISSET(cpu, &all_cpus) || nth--)
 			continue;
 		cpu_set_t one;

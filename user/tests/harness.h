@@ -39,7 +39,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
+#include "../cpuset.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

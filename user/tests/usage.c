@@ -209,7 +209,7 @@ TEST(moved, "US a running thread is moved by another's call", .cpus = 2)
 		sched_getaffinity(0, sizeof(one), &one);
 		unpin();
 		sched_getaffinity(0, sizeof(all), &all);
-		for (int c = 0; c < CPU_SETSIZE; c++)
+		for (int c = 0; c < CPUS_IN_SET; c++)
 			if (CPU_ISSET(c, &one))
 				want = c;
 		CHECK_EQ(sched_setaffinity(pid, sizeof(one), &one), 0);
