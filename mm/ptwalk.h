@@ -95,15 +95,17 @@ void pt_sweep_begin(struct pt_sweep *s, struct mm *mm);
 struct page *pt_sweep_next(struct pt_sweep *s, vaddr_t *pos, vaddr_t end);
 void pt_sweep_end(struct pt_sweep *s);
 
-/* Entries of leaf tables. The table's lock is held (or nobody else can reach it). */
+/* Entries of leaf tables, each written under the lock of the table that holds it. */
 static inline void pte_set_new(struct page *table, pte_t *e, u64 v)
 {
+	lock_assert_held(ptpage_lockptr(table->pt.mm, table));
 	table->pt.used++;
 	WRITE_ONCE(e->v, v);
 }
 /* Take an entry out, with the accessed and dirty bits that the CPU set up to now. */
 static inline pte_t pte_take(struct page *table, pte_t *e)
 {
+	lock_assert_held(ptpage_lockptr(table->pt.mm, table));
 	table->pt.used--;
 	return (pte_t){ atomic_xchg(&e->v, 0) };
 }

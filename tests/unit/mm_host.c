@@ -145,6 +145,11 @@ bool fault_inject(void)
 void lock_assert_none(void)
 {
 }
+
+void lock_assert_held(const spinlock_t *l)
+{
+	CHECK_EQ(l->word, 1);
+}
 #endif
 
 void tlb_shootdown(const struct cpumask *mask, vaddr_t start, vaddr_t end, bool tables)
