@@ -151,20 +151,21 @@ out:
 	rcu_read_unlock();
 }
 
-static int look_ahead(struct mm *child, struct mm *parent, struct gather *g)
+/* What cannot be had is left to faults. */
+static void look_ahead(struct mm *child, struct mm *parent, struct gather *g)
 {
 	const struct regs *r = current->user_regs;
 	struct area *code = area_at(parent, r->rip & PAGE_MASK);
 
 	if (!vm_fork_ahead || parent != current->mm || READ_ONCE(parent->users) != 1)
-		return 0;
+		return;
 	copy_page_ahead(child, parent, r->rsp);
 	if ((r->rsp ^ current->fs_base) & PAGE_MASK)
 		copy_page_ahead(child, parent, current->fs_base);
-	if (!code || !code->mapping || must_copy(code) || (code->flags & VM_DONTFORK))
-		return 0;
-	return copy_range(child, parent, code, MAX(code->start, (r->rip & PAGE_MASK) - AROUND),
-			  MIN(code->end, (r->rip & PAGE_MASK) + AROUND), g);
+	if (!code || !code->mapping || must_copy(code) || (code->flags & (VM_DONTFORK | VM_SHARED)))
+		return;
+	copy_range(child, parent, code, MAX(code->start, (r->rip & PAGE_MASK) - AROUND),
+		   MIN(code->end, (r->rip & PAGE_MASK) + AROUND), g);
 }
 
 static void copy_layout(struct mm *to, const struct mm *from)
@@ -221,7 +222,7 @@ struct mm *mm_fork(struct mm *parent)
 			break;
 	}
 	if (!err)
-		err = look_ahead(child, parent, &g);
+		look_ahead(child, parent, &g);
 	racepoint("fork_flush");
 	gather_end(&g);
 	for_each_area (a, parent)
