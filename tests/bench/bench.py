@@ -206,10 +206,13 @@ def command_publish(args):
     for name, (experiment, figures) in found.items():
         parts.append(f"## {name}\n\n{experiment['title'].capitalize()}. After: {experiment['source']}. "
                      f"A unit is one {experiment['unit']}. Program: `{figures[0].command}`.\n\n"
-                     f"    make bench EXP={name}\n    make bench-linux EXP={name}\n")
+                     + "".join(f"    make {target} EXP={name}{'' if experiment['threads'] else ' FULL=1'}\n"
+                               for kernel, target in (("faultline", "bench"), ("linux", "bench-linux"))
+                               if kernel in experiment["kernels"].split()))
         if results.plot(os.path.join(out, name + ".svg"), experiment["title"], experiment["unit"], figures):
             parts.append(f"![{experiment['title']}](results/{name}.svg)\n")
-        parts.append(results.run_table(figures) + "\n")
+        base = found.get(experiment.get("base"), (None, figures))[1]
+        parts.append(results.run_table(figures, base) + "\n")
         if results.notes(figures):
             parts.append(results.notes(figures) + "\n")
         costs = [f for f in figures if f.mean("fault_p50") == f.mean("fault_p50")]

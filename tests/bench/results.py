@@ -131,20 +131,22 @@ def name_of(figure):
     return "Linux" if figure.kernel == "linux" else f"Faultline {figure.policy}".replace(" default", "")
 
 
-def run_table(chosen):
-    """Per run: what the mails of 2013 reported."""
+def run_table(chosen, base):
+    """Per run: what the mails of 2013 reported; efficiency against one thread, whose figures are in `base`."""
+    alone = {(f.kernel, f.policy): f.latency for f in base if f.threads == 1 and f.supported}
     lines = []
     for f in chosen:
         if not f.supported:
             why = "failed" if f.failed else "not supported"
-            lines.append([name_of(f), f.threads, why] + ["-"] * 9)
+            lines.append([name_of(f), f.threads, why] + ["-"] * 10)
             continue
         instructions = sum(f.mean(c) for c in ("user", "kernel_insns", "user_spin", "kernel_spin"))
+        efficiency = alone.get((f.kernel, f.policy), math.nan) / f.latency * 100
         lines.append([name_of(f), f.threads, number(f.mean("virtual_ns") / 1e6, 3),
-                      f"{f.deviation * 100:.1f} %", number(f.latency), number(f.rate), number(f.task_rate),
+                      f"{f.deviation * 100:.1f} %", number(f.latency), number(efficiency), number(f.rate), number(f.task_rate),
                       number(f.mean("task_ns") / 1e6, 2), number(f.mean("switches")), number(f.mean("migrations")),
                       number(f.mean("faults")), number(instructions / 1e6, 2)])
-    return table(["kernel", "threads", "elapsed, ms", "deviation", "ns a unit", "units/s", "units/CPU s",
+    return table(["kernel", "threads", "elapsed, ms", "deviation", "ns a unit", "efficiency, %", "units/s", "units/CPU s",
                   "task-clock, ms", "context switches", "migrations", "page faults", "instructions, millions"], lines)
 
 
