@@ -8,8 +8,12 @@
 #include "arch/x86_64/tlb.h"
 #include "kernel/printk.h"
 
-static void start_array(struct gather *g)
+/* Nothing gathered yet. */
+static inline void reset(struct gather *g)
 {
+	g->start = ~0UL;
+	g->end = 0;
+	g->tables = false;
 	g->shared = g->first;
 	g->nr = g->nr_chunks = 0;
 	g->max = GATHER_PAGES;
@@ -18,12 +22,9 @@ static void start_array(struct gather *g)
 void gather_begin(struct gather *g, struct mm *mm)
 {
 	g->mm = mm;
-	g->start = ~0UL;
-	g->end = 0;
-	g->tables = false;
 	g->alone = g->unlinked = NULL;
 	g->chunks = NULL;
-	start_array(g);
+	reset(g);
 }
 
 bool gather_full(struct gather *g)
@@ -73,7 +74,7 @@ static void put_all(struct page **frames, u32 n)
 	}
 }
 
-void gather_flush(struct gather *g)
+void gather_end(struct gather *g)
 {
 	flush_tlbs(g);
 	put_all(g->shared, g->nr);
@@ -100,13 +101,10 @@ void gather_flush(struct gather *g)
 		mm_count(g->mm, MM_TABLES, -1);
 		ptpage_free_rcu(t);
 	}
-	g->start = ~0UL;
-	g->end = 0;
-	start_array(g);
-	g->tables = false;
 }
 
-void gather_end(struct gather *g)
+void gather_flush(struct gather *g)
 {
-	gather_flush(g);
+	gather_end(g);
+	reset(g);
 }

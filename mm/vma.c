@@ -298,7 +298,7 @@ static inline spinlock_t *lock_of(struct mm *mm, struct area **links)
 	return a ? &a->link_lock : &mm->head_lock;
 }
 
-static void unlock_place(struct mm *mm, struct place *p, unsigned height)
+static __force_inline void unlock_place(struct mm *mm, struct place *p, unsigned height)
 {
 	for (unsigned l = 0; l < height; l++)
 		if (l == 0 || p->prev[l] != p->prev[l - 1])
@@ -309,7 +309,7 @@ static void unlock_place(struct mm *mm, struct place *p, unsigned height)
  * Lock the predecessors of the lowest `height` levels, the nearest (highest address)
  * first, and see whether the place is still as it was found. Else unlocked again: false.
  */
-static bool lock_place(struct mm *mm, struct place *p, unsigned height)
+static __force_inline bool lock_place(struct mm *mm, struct place *p, unsigned height)
 {
 	bool ok = true;
 

@@ -204,7 +204,7 @@ def command_publish(args):
     found = {name: (e, results.in_order(figures)) for name, (e, figures) in both(None).items() if figures}
     parts = [INTRODUCTION.format(linux=linux_version()), "## Summary\n", results.summary_table(found) + "\n"]
     for name, (experiment, figures) in found.items():
-        parts.append(f"## {name}\n\n{experiment['title'].capitalize()}. After: {experiment['source']}. "
+        parts.append(f"## {name}\n\n{experiment['title'][0].upper() + experiment['title'][1:]}. After: {experiment['source']}. "
                      f"A unit is one {experiment['unit']}. Program: `{figures[0].command}`.\n\n"
                      + "".join(f"    make {target} EXP={name}{'' if experiment['threads'] else ' FULL=1'}\n"
                                for kernel, target in (("faultline", "bench"), ("linux", "bench-linux"))
