@@ -83,9 +83,14 @@ struct area *area_before(struct mm *mm, vaddr_t addr)
 
 static DEFINE_PER_CPU(u32, height_seed);
 
-/* Heights with probability 1/4 a level; xorshift (Marsaglia 2003). */
-static u8 random_height(void)
+/*
+ * Heights with probability 1/4 a level; xorshift (Marsaglia 2003). But no higher than log4 of the number of areas and one: a
+ * single tall one would make every lookup begin up there.
+ */
+static u8 random_height(struct mm *mm)
 {
+	u32 areas = (u32)MAX(mm_counter_quick(mm, MM_AREAS), 0) + 1;
+	u32 most = MIN(AREA_MAX_HEIGHT, 2 + (31 - (u32)__builtin_clz(areas)) / 2);
 	u32 x = this_cpu_read(height_seed), h = 1;
 
 	if (!x)
@@ -94,7 +99,7 @@ static u8 random_height(void)
 	x ^= x >> 17;
 	x ^= x << 5;
 	this_cpu_write(height_seed, x);
-	while (h < AREA_MAX_HEIGHT && (x & 3) == 0) {
+	while (h < most && (x & 3) == 0) {
 		h++;
 		x >>= 2;
 	}
@@ -104,7 +109,7 @@ static u8 random_height(void)
 struct area *area_create(struct mm *mm, vaddr_t start, vaddr_t end, u32 flags, struct file *file,
 			 struct mapping *mapping, u64 pgoff)
 {
-	u8 h = random_height();
+	u8 h = random_height(mm);
 	struct area *a = kzalloc(sizeof *a + h * sizeof(struct area *));
 
 	if (!a)
