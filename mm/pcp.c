@@ -212,12 +212,13 @@ void pcp_show(struct seq *s, int node)
 void pcp_init(void)
 {
 	struct pcp *l = this_cpu_ptr(pcp);
+	u64 share;
 
 	memset(l, 0, sizeof *l);
 	l->node = node_fallback[this_node()][0];
 	/* All lists of a node together at most 1/16 of its memory. */
+	share = frames_total(l->node) / 16 / cpus_of_node(this_node());
 	l->order = l->max_order = MIN_ORDER;
-	while (l->max_order < MAX_ORDER_OF_BATCH &&
-	       (4ul << l->max_order) * cpus_of_node(this_node()) <= frames_total(l->node) / 16)
+	while (l->max_order < MAX_ORDER_OF_BATCH && 4ul << l->max_order <= share)
 		l->max_order++;
 }

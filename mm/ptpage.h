@@ -100,7 +100,7 @@ static inline bool ptpage_stray(const struct page *table)
 u64 quicklist_frames(int node);
 void quicklist_drain_all(void); /* every CPU's list to the frame allocator; sleeps */
 void quicklist_cpu_init(void);
-/* The CPU is about to halt: what it has not needed for long goes back to the frame allocator. Interrupts off or on. */
+/* The CPU is about to halt: what it has not needed for long goes back to the frame allocator. Interrupts off. */
 void quicklist_idle(void);
 void quicklist_show(struct seq *s);
 void ptpage_init(void);

@@ -23,29 +23,6 @@ static inline struct page *entry_table(pte_t e)
 	return phys_to_page(pte_phys(e));
 }
 
-/* The table below, on the way to addr; NULL: there is none. */
-static inline pte_t *down(const pte_t *t, vaddr_t addr, unsigned level)
-{
-	pte_t e = { READ_ONCE(t[pt_index(addr, level)].v) };
-
-	return likely(pte_is_table(e)) ? phys_to_virt(pte_phys(e)) : NULL;
-}
-
-static inline struct page *find(struct mm *mm, vaddr_t addr)
-{
-	pte_t *t = phys_to_virt(mm->root);
-
-	static_assert(PT_LEVELS == 4, "one step a level");
-	if (likely((t = down(t, addr, 4)) && (t = down(t, addr, 3)) && (t = down(t, addr, 2))))
-		return virt_to_page(t);
-	return NULL;
-}
-
-struct page *pt_find(struct mm *mm, vaddr_t addr)
-{
-	return find(mm, addr);
-}
-
 /*
  * Link a new table of level - 1 into entry e of `upper`. First the upper's used
  * count goes up, unless it is stray: after that nobody can unlink it, so the
@@ -104,7 +81,7 @@ static __noinline struct page *make_missing(struct mm *mm, vaddr_t addr)
 
 struct page *pt_make(struct mm *mm, vaddr_t addr)
 {
-	struct page *table = find(mm, addr);
+	struct page *table = pt_find(mm, addr);
 
 	return likely(table != NULL) ? table : make_missing(mm, addr);
 }
@@ -143,7 +120,7 @@ static inline vaddr_t step(vaddr_t pos, unsigned level)
 /* The next existing leaf table at or after w->pos; moves w->pos there. */
 static struct page *next_existing(struct ptwalk *w)
 {
-	struct page *table = find(w->mm, w->pos);
+	struct page *table = pt_find(w->mm, w->pos);
 
 	if (likely(table != NULL))
 		return table;

@@ -57,11 +57,27 @@ static inline vaddr_t ptwalk_addr(const struct ptwalk *w, unsigned i)
 	return w->base + ((vaddr_t)i << PAGE_SHIFT);
 }
 
+/* The table below, on the way to addr; NULL: there is none. */
+static inline pte_t *pt_down(const pte_t *t, vaddr_t addr, unsigned level)
+{
+	pte_t e = { READ_ONCE(t[pt_index(addr, level)].v) };
+
+	return likely(pte_is_table(e)) ? phys_to_virt(pte_phys(e)) : NULL;
+}
+
 /*
  * Single address. pt_find: the leaf table, or NULL. RCU held. pt_make: the same, making what is
  * missing; NULL: out of memory. Neither locks.
  */
-struct page *pt_find(struct mm *mm, vaddr_t addr);
+static inline struct page *pt_find(struct mm *mm, vaddr_t addr)
+{
+	pte_t *t = phys_to_virt(mm->root);
+
+	static_assert(PT_LEVELS == 4, "one step a level");
+	if (likely((t = pt_down(t, addr, 4)) && (t = pt_down(t, addr, 3)) && (t = pt_down(t, addr, 2))))
+		return virt_to_page(t);
+	return NULL;
+}
 struct page *pt_make(struct mm *mm, vaddr_t addr);
 
 /*

@@ -46,19 +46,27 @@ static inline struct page **link_of(struct page *p)
 	return page_address(p);
 }
 
+/* Take the first off a list that has one; its first word is still the link. */
+static inline struct page *pop(struct quicklist *q, int kind)
+{
+	struct page *p = q->head[kind];
+
+	q->head[kind] = *link_of(p);
+	q->count--;
+	q->foreign -= p->node != this_node();
+	return p;
+}
+
 struct page *quicklist_take(enum quicklist_kind kind)
 {
 	struct quicklist *q = this_cpu_ptr(quicklist);
-	struct page *p;
+	struct page *p = NULL;
 
 	q->busy = 1;
 	barrier();
-	p = q->head[kind];
-	if (likely(p)) {
-		q->head[kind] = *link_of(p);
+	if (likely(q->head[kind])) {
+		p = pop(q, kind);
 		*link_of(p) = NULL;
-		q->count--;
-		q->foreign -= p->node != this_node();
 		q->hits++;
 		p->refs = 1;
 	} else {
@@ -104,14 +112,8 @@ void quicklist_idle(void)
 		return;
 	if (q->idle_over) {
 		for (int k = 0; k < NR_QUICK; k++)
-			while (q->count > q->low && q->head[k]) {
-				struct page *p = q->head[k];
-
-				q->head[k] = *link_of(p);
-				q->count--;
-				q->foreign -= p->node != this_node();
-				page_free(p, 0);
-			}
+			while (q->count > q->low && q->head[k])
+				page_free(pop(q, k), 0);
 	} else if (!q->idle.armed) {
 		q->hits_at_idle = q->hits;
 		timer_arm(&q->idle, clock_ns() + IDLE_NS);

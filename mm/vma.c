@@ -33,7 +33,8 @@ DEFINE_LOCK_CLASS(area_link_class, "area_link", RANK_AREA);
 
 /* ---- reading ---- */
 
-struct area *area_find(struct mm *mm, vaddr_t addr)
+/* The links of the last node with end <= addr (or the head's); *next: where the lowest of them leads. */
+static inline struct area *const *descend(struct mm *mm, vaddr_t addr, struct area **next)
 {
 	struct area *const *links = mm->areas;
 	struct area *n = NULL;
@@ -41,7 +42,16 @@ struct area *area_find(struct mm *mm, vaddr_t addr)
 	for (int l = (int)READ_ONCE(mm->area_height) - 1; l >= 0; l--)
 		while ((n = rcu_dereference(links[l])) && READ_ONCE(n->end) <= addr)
 			links = n->next;
-	return n;
+	*next = n;
+	return links;
+}
+
+struct area *area_find(struct mm *mm, vaddr_t addr)
+{
+	struct area *next;
+
+	descend(mm, addr, &next);
+	return next;
 }
 
 /* A place in the map: at each level the links that lead there, and where they lead. */
@@ -64,19 +74,16 @@ static void locate(struct mm *mm, vaddr_t addr, struct place *p, unsigned levels
 }
 
 /* The area whose links these are; NULL: the head's. */
-static inline struct area *node_of(struct mm *mm, struct area **links)
+static inline struct area *node_of(struct mm *mm, struct area *const *links)
 {
 	return links == mm->areas ? NULL : container_of(links, struct area, next);
 }
 
 struct area *area_before(struct mm *mm, vaddr_t addr)
 {
-	struct area **links = mm->areas, *n;
+	struct area *next;
 
-	for (int l = (int)READ_ONCE(mm->area_height) - 1; l >= 0; l--)
-		while ((n = rcu_dereference(links[l])) && READ_ONCE(n->end) <= addr)
-			links = n->next;
-	return node_of(mm, links);
+	return node_of(mm, descend(mm, addr, &next));
 }
 
 /* ---- life ---- */
@@ -296,18 +303,17 @@ static void count_areas(struct mm *mm, s64 n)
 
 /* ---- links ---- */
 
-static inline spinlock_t *lock_of(struct mm *mm, struct area **links)
+/* Of the links of a node; NULL: the head's. */
+static inline spinlock_t *lock_of(struct mm *mm, struct area *node)
 {
-	struct area *a = node_of(mm, links);
-
-	return a ? &a->link_lock : &mm->head_lock;
+	return node ? &node->link_lock : &mm->head_lock;
 }
 
 static __force_inline void unlock_place(struct mm *mm, struct place *p, unsigned height)
 {
 	for (unsigned l = 0; l < height; l++)
 		if (l == 0 || p->prev[l] != p->prev[l - 1])
-			spin_unlock(lock_of(mm, p->prev[l]));
+			spin_unlock(lock_of(mm, node_of(mm, p->prev[l])));
 }
 
 /*
@@ -322,7 +328,7 @@ static __force_inline bool lock_place(struct mm *mm, struct place *p, unsigned h
 		if (l == 0 || p->prev[l] != p->prev[l - 1]) {
 			struct area *prev = node_of(mm, p->prev[l]);
 
-			spin_lock_nested(prev ? &prev->link_lock : &mm->head_lock);
+			spin_lock_nested(lock_of(mm, prev));
 			ok &= !prev || !prev->dead;
 		}
 		ok &= p->prev[l][l] == p->next[l];
