@@ -101,20 +101,31 @@ static size_t size_of(const char *text, size_t least)
 	return n;
 }
 
-/* Binds the caller to the CPU that is n-th among those that the program may use. */
+static cpu_set_t bench_cpus;		/* that the program may use; by count_cpus() */
+
+/* How many CPUs the program may use. To be called before it binds a thread, and by one thread first. */
+__attribute__((unused))
+static int count_cpus(void)
+{
+	static int count;
+
+	if (!count) {
+		if (sched_getaffinity(0, sizeof(bench_cpus), &bench_cpus))
+			fail("sched_getaffinity");
+		count = CPU_COUNT(&bench_cpus);
+	}
+	return count;
+}
+
+/* Binds the caller to the CPU that is n-th among those that the program may use, in turn. */
 __attribute__((unused))
 static void bind_to(int n)
 {
-	static cpu_set_t allowed;
-	static bool known;
 	cpu_set_t one;
 
-	if (!known && sched_getaffinity(0, sizeof(allowed), &allowed))
-		fail("sched_getaffinity");
-	known = true;
-	n %= CPU_COUNT(&allowed);
+	n %= count_cpus();
 	for (int cpu = 0; cpu < CPUS_IN_SET; cpu++) {
-		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
+		if (!CPU_ISSET(cpu, &bench_cpus) || n-- > 0)
 			continue;
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
@@ -122,6 +133,8 @@ static void bind_to(int n)
 			fail("sched_setaffinity");
 		return;
 	}
+	errno = ENOENT;
+	fail("a CPU of the set that is not in it");
 }
 
 /* The field `name` of a file of "name: number kB" lines, or -1. */

@@ -17,15 +17,6 @@
 static size_t count = 20, tables = 64;
 static int last_cpu;
 
-static int cpus(void)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set))
-		fail("sched_getaffinity");
-	return CPU_COUNT(&set);
-}
-
 static void wander(void)
 {
 	char *p;
@@ -101,7 +92,7 @@ int main(int argc, char **argv)
 	}
 	if (optind != argc)
 		usage("[-n PROCESSES] [-t TABLES] [-r REPETITIONS]");
-	last_cpu = cpus() - 1;
+	last_cpu = count_cpus() - 1;
 	while (repetitions--)
 		printf("offnode: %.2f microseconds a process\n", run() * 1e6 / (double)count);
 	bind_to(last_cpu);

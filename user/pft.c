@@ -17,26 +17,7 @@
  * Runs on Linux and Faultline alike. Exit status 1 if anything fails, also if
  * a page does not hold afterwards what was written to it.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "cpuset.h"
-#include "gate.h"
-
-#define MAX_WORKERS 4096
-#define STACK_SIZE  (64 * 1024)
+#include "bench.h"
 
 struct worker {
 	int index;
@@ -50,7 +31,7 @@ struct worker {
 /* Shared with the workers, in a shared mapping because they may be processes. */
 struct control {
 	struct gate gate;
-	struct worker worker[MAX_WORKERS];
+	struct worker worker[MAX_TEAM];
 };
 
 static struct {
@@ -63,48 +44,10 @@ static struct control *control;
 static char *area;
 static size_t page_size, pages;
 static int workers;
-static cpu_set_t allowed;
-
-static void fail(const char *what, int error)
-{
-	fprintf(stderr, "pft: %s: %s\n", what, strerror(error));
-	exit(1);
-}
 
 static double seconds(struct timeval t)
 {
 	return t.tv_sec + t.tv_usec / 1e6;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
-		fail("clock_gettime", errno);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static inline void marker(void)
-{
-	__asm__ __volatile__("xchg %%r15,%%r15" ::: "memory");
-}
-
-/* Bind the caller to the CPU that comes n-th among those that we may use. */
-static void bind_to(int n)
-{
-	cpu_set_t one;
-
-	n %= CPU_COUNT(&allowed);
-	for (int cpu = 0; cpu < CPUS_IN_SET; cpu++) {
-		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		if (sched_setaffinity(0, sizeof(one), &one) != 0)
-			fail("sched_setaffinity", errno);
-		return;
-	}
 }
 
 static void work(struct worker *me)
@@ -142,17 +85,16 @@ static void *thread_main(void *arg)
 static void start_worker(struct worker *w, const pthread_attr_t *attr)
 {
 	pid_t pid;
-	int error;
 
 	if (!opt.processes) {
-		error = pthread_create(&w->thread, attr, thread_main, w);
-		if (error)
-			fail("pthread_create", error);
+		errno = pthread_create(&w->thread, attr, thread_main, w);
+		if (errno)
+			fail("pthread_create");
 		return;
 	}
 	pid = fork(); /* only the parent may store it: *w is shared */
 	if (pid < 0)
-		fail("fork", errno);
+		fail("fork");
 	if (pid == 0) {
 		work(w);
 		_exit(0);
@@ -168,7 +110,7 @@ static void finish_worker(struct worker *w)
 		pthread_join(w->thread, NULL);
 	} else {
 		if (waitpid(w->pid, &status, 0) != w->pid)
-			fail("waitpid", errno);
+			fail("waitpid");
 		if (status != 0)
 			w->failed = true;
 	}
@@ -187,7 +129,7 @@ static double repetition(const pthread_attr_t *attr)
 	area = mmap(NULL, opt.bytes, PROT_READ | PROT_WRITE,
 		    MAP_ANONYMOUS | (opt.shared ? MAP_SHARED : MAP_PRIVATE), -1, 0);
 	if (area == MAP_FAILED)
-		fail("mmap", errno);
+		fail("mmap");
 
 	gate_init(&control->gate, workers, !opt.processes);
 	for (int i = 0; i < workers; i++)
@@ -204,7 +146,7 @@ static double repetition(const pthread_attr_t *attr)
 	for (int i = 0; i < workers; i++)
 		finish_worker(&control->worker[i]);
 	if (munmap(area, opt.bytes) != 0)
-		fail("munmap", errno);
+		fail("munmap");
 	return took;
 }
 
@@ -217,7 +159,7 @@ static void measure(int count)
 	workers = count;
 	memset(control, 0, sizeof(*control));
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	pthread_attr_setstacksize(&attr, BENCH_STACK);
 	for (int i = 0; i < workers; i++)
 		control->worker[i].index = i;
 
@@ -243,7 +185,7 @@ static void measure(int count)
 	fflush(stdout);
 }
 
-static void usage(FILE *to)
+static void help(FILE *to)
 {
 	fprintf(to, "usage: pft [-t N[,N...]] [-g GB | -m MB] [-r N] [-p] [-s] [-b] [-v]\n"
 		    "  -t  threads; a list gives one line of the table for each (default 1)\n"
@@ -275,6 +217,7 @@ int main(int argc, char **argv)
 	const char *list = "1", *p;
 	int c;
 
+	bench_name = "pft";
 	while ((c = getopt(argc, argv, "t:g:m:r:psbvh")) != -1) {
 		switch (c) {
 		case 't': list = optarg; break;
@@ -285,18 +228,18 @@ int main(int argc, char **argv)
 		case 's': opt.shared = true; break;
 		case 'b': opt.bind = true; break;
 		case 'v': opt.verbose = true; break;
-		case 'h': usage(stdout); return 0;
-		default: usage(stderr); return 2;
+		case 'h': help(stdout); return 0;
+		default: help(stderr); return 2;
 		}
 	}
 	if (optind != argc) {
-		usage(stderr);
+		help(stderr);
 		return 2;
 	}
 	for (p = list;; p++) { /* complain before anything is measured */
 		long n = number(p, &p);
 
-		if (n > MAX_WORKERS || (*p && *p != ',')) {
+		if (n > MAX_TEAM || (*p && *p != ',')) {
 			fprintf(stderr, "pft: bad thread list: %s\n", list);
 			return 2;
 		}
@@ -306,12 +249,11 @@ int main(int argc, char **argv)
 
 	page_size = sysconf(_SC_PAGESIZE);
 	pages = opt.bytes / page_size;
-	if (opt.bind && sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-		fail("sched_getaffinity", errno);
+	count_cpus();
 	control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
 	if (control == MAP_FAILED)
-		fail("mmap", errno);
+		fail("mmap");
 
 	printf("%5s %3s %7s %10s %10s %9s %13s %13s\n", "Gb", "Rep", "Threads", "User", "System",
 	       "Wall", "flt/cpu/s", "fault/wsec");
