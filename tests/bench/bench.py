@@ -49,7 +49,8 @@ def text_of(figure):
         return "not supported"
     cost = figure.mean("fault_p50")
     more = "" if cost != cost else f", {cost:.0f} kernel instructions a fault (median)"
-    return f"{figure.latency:,.0f} ns a {figure.unit} ±{figure.deviation * 100:.1f} %{more}" + (f"; {figure.note}" if figure.note else "")
+    more += f"; {figure.note}" if figure.note else ""
+    return f"{figure.latency:,.0f} ns a {figure.unit} ±{figure.deviation * 100:.1f} %{more}"
 
 
 def print_top(region):
@@ -204,7 +205,8 @@ def command_publish(args):
     found = {name: (e, results.in_order(figures)) for name, (e, figures) in both(None).items() if figures}
     parts = [INTRODUCTION.format(linux=linux_version()), "## Summary\n", results.summary_table(found) + "\n"]
     for name, (experiment, figures) in found.items():
-        parts.append(f"## {name}\n\n{experiment['title'][0].upper() + experiment['title'][1:]}. After: {experiment['source']}. "
+        title = experiment["title"][0].upper() + experiment["title"][1:]
+        parts.append(f"## {name}\n\n{title}. After: {experiment['source']}. "
                      f"A unit is one {experiment['unit']}. Program: `{figures[0].command}`.\n\n"
                      + "".join(f"    make {target} EXP={name}{'' if experiment['threads'] else ' FULL=1'}\n"
                                for kernel, target in (("faultline", "bench"), ("linux", "bench-linux"))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the kernel may cost, as TAP: counted by the metronome, so the same on any host. docs/results.md has Linux's figures.
 # The limits leave some room above what was measured, as compilers differ.
-# usage: budget.sh      by `make budget`; KERNEL and INITRAMFS in the environment
+# usage: budget.sh      by `make budget`
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/budget.XXXXXX") || exit 1
@@ -10,9 +10,9 @@ number=0 failed=0
 
 # measure CPUS NODES PROGRAM: the last region's report is in $report
 measure() {
-	CPUS=$1 NODES=$2 MEM=1G BOOT=pvh CMD=$3 TIMEOUT=120 ACCEL=tcg,thread=multi QEMU=$here/../metronome/qemu.sh \
-		QEMU_ARGS="-seed 1 -rtc base=2024-01-01,clock=vm" METRONOME=region=all,fault_cost=on,report=$work/report \
-		"$here/../qemu.sh" >"$work/log" 2>&1 </dev/null || sed 's/^/# /' "$work/log"
+	QEMU=tests/metronome/qemu.sh ACCEL=tcg,thread=multi METRONOME=region=all,fault_cost=on,report=$work/report BOOT=pvh \
+		make -s -C "$here/../.." run CPUS=$1 NODES=$2 MEM=1G TIMEOUT=120 CMD="$3" \
+		QEMU_ARGS="-seed 1 -rtc base=2024-01-01,clock=vm" >"$work/log" 2>&1 </dev/null || sed 's/^/# /' "$work/log"
 	report=$(tail -n 1 "$work/report" 2>/dev/null)
 	rm -f "$work/report"
 }

@@ -144,8 +144,6 @@ def measure(boot, runs, script, log, options="", on_begin=lambda key: None):
                 lacks = True
             elif line.startswith("@note "):
                 note = line[6:]
-            elif line.startswith("@set ") and not line.endswith(" ok"):
-                counted["refused"] = line[5:]
             end = END.search(line)
             if not end:
                 continue
