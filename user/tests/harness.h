@@ -241,6 +241,10 @@ void join(pthread_t t);
  * their number).
  */
 int ncpus(void);
+static inline int few_cpus(int most)
+{
+	return ncpus() < most ? ncpus() : most;
+}
 void pin(int nth);
 void unpin(void);
 
@@ -422,6 +426,15 @@ long fail_alloc_left(void);
 static inline void pause_cpu(void)
 {
 	__builtin_ia32_pause();
+}
+/* Spin until another thread sets the flag. */
+static inline void until(volatile bool *flag)
+{
+	for (int spins = 0; !*flag; spins++) {
+		if (spins % 256 == 255)
+			sched_yield();
+		pause_cpu();
+	}
 }
 
 #endif
