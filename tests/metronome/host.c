@@ -88,11 +88,16 @@ EXPORT ssize_t write(int fd, const void *data, size_t n)
 
 EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
+	int error;
+
 	if (!next_cond_wait)
 		find_originals();
-	if (active)
-		waits_on(cond);
-	return next_cond_wait(cond, mutex);
+	if (!active)
+		return next_cond_wait(cond, mutex);
+	waits_on(cond);
+	error = next_cond_wait(cond, mutex);
+	wait_for_waker(mutex);
+	return error;
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)

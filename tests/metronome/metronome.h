@@ -118,6 +118,8 @@ int64_t virtual_now(void);		/* ns; goes on from the host's clock, never back */
 /* What host.c tells turns.c. */
 bool turns_are_on(void);
 void waits_on(pthread_cond_t *cond);	/* this thread is about to wait */
+/* It has been woken, and holds the mutex; a halted vCPU waits for the end of the turn in which that was. */
+void wait_for_waker(pthread_mutex_t *mutex);
 void wakes(pthread_cond_t *cond);	/* this thread is about to wake those who wait */
 void main_enters_poll(int64_t deadline);/* the main loop has nothing to do before `deadline` */
 bool main_may_leave_poll(bool ready, bool due); /* a descriptor is ready; the deadline has passed */

@@ -99,7 +99,7 @@ static void end_turns(void)
 	pin(false);
 	for (int i = 0; i < vcpu_count; i++) {
 		score_of(i)->used = 0;
-		if (vcpus[i].stopped)
+		if (vcpus[i].stopped || vcpus[i].state == WAKING)
 			look_again(&vcpus[i]);
 	}
 	host_kick_main();

@@ -14,8 +14,9 @@
  * What makes the interleaving repeat exactly:
  * - timers fire between two rounds, when the main loop gets the baton as the clock comes to its
  *   next deadline;
- * - a vCPU woken by an interrupt needs a while of host time to get going: nobody gets the baton
- *   until it has settled;
+ * - a vCPU woken by an interrupt looks for interrupts when the turn of whoever woke it is over, so
+ *   that it sees all that were sent in it, however fast its thread gets going;
+ * - that needs a while of host time: nobody gets the baton until it has settled;
  * - when all are halted, the clock jumps to the main loop's next deadline.
  *
  * A vCPU that waits for the baton is stopped between two blocks of guest code. QEMU sometimes needs
@@ -195,12 +196,20 @@ static bool anyone_runnable(void)
 	return false;
 }
 
+/* The turn in which they were woken is over: they may look for interrupts. */
+static void let_wake(void)
+{
+	for (int i = 0; i < vcpu_count; i++)
+		if (vcpus[i].state == WAKING)
+			look_again(&vcpus[i]);
+}
+
 void pass(void)
 {
 	for (;;) {
 		turns.baton = NOBODY;
 		if (turns.waking)
-			return;		/* the last to settle comes here */
+			return let_wake();	/* the last to settle comes here */
 		while (turns.position < vcpu_count) {
 			int vcpu = turns.order[turns.position++];
 
@@ -224,9 +233,9 @@ void pass(void)
 void step_all(void)
 {
 	for (int i = 0; i < vcpu_count; i++)
-		if (vcpus[i].stopped && i != turns.baton) {
+		if ((vcpus[i].stopped || vcpus[i].state == WAKING) && i != turns.baton) {
 			vcpus[i].step = true;
-			turns.steps++;
+			turns.steps += vcpus[i].stopped;
 			look_again(&vcpus[i]);
 		}
 }
@@ -349,12 +358,34 @@ void waits_on(pthread_cond_t *cond)
 	pthread_mutex_lock(&turns.lock);
 	if (self >= 0 && vcpus[self].idle) {
 		vcpus[self].cond = cond;
+		vcpus[self].step = false;
 		if (vcpus[self].state == WAKING)
 			settle(&vcpus[self], HALTED);
 	} else if (turns.on && (self >= 0 ? turns.baton == self : turns.baton == MAIN)) {
 		step_all();
 	}
 	unlock();
+}
+
+void wait_for_waker(pthread_mutex_t *mutex)
+{
+	struct vcpu *v = self >= 0 ? &vcpus[self] : NULL;
+
+	for (;;) {
+		bool held;
+
+		pthread_mutex_lock(&turns.lock);
+		held = turns.on && v && v->idle && v->state == WAKING && turns.baton != NOBODY &&
+		       !v->step;
+		if (v)
+			atomic_store(&v->go, 0);
+		unlock();
+		if (!held)
+			return;
+		pthread_mutex_unlock(mutex);
+		futex_wait(&v->go, 0, NEVER);
+		pthread_mutex_lock(mutex);
+	}
 }
 
 void wakes(pthread_cond_t *cond)
