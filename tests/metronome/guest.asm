@@ -10,6 +10,8 @@
 ;   y  all CPUs add, each to a line of its own
 ;   h  CPU 0 halts between markers until the HPET's comparator interrupts it after 5 ms; prints the time slept
 ;   w  the others halt; CPU 0 wakes them by interrupt, waits for their answers, 100 times; prints the number of answers
+;   p  the others halt; CPU 0 sends them an interrupt and later, in the same turn, one of higher priority, 20 times; prints
+;      how many came, and those of higher priority once more that came first
 ;   e  CPU 0 adds 100 times to a word that lies across two lines, with LOCK: QEMU stops all other CPUs each time, while the
 ;      others loop; prints the sum
 ;   n  marks nothing
@@ -138,7 +140,10 @@ long_mode:
 	test r12d, r12d
 	jnz other_cpu
 
-	mov edi, idt			; 64 gates: 0x20 the HPET, 0x21 the wake-up
+	mov edi, idt + 0x110		; 64 gates: 0x31 of higher priority
+	mov eax, on_urgent
+	call gate
+	mov edi, idt			; 0x20 the HPET, 0x21 the wake-up
 	mov eax, on_timer
 	call gate
 	mov eax, on_wake
@@ -182,6 +187,8 @@ long_mode:
 	je test_halt
 	cmp al, 'w'
 	je test_wake
+	cmp al, 'p'
+	je test_priority
 	cmp al, 'u'
 	jne leave
 	marker
@@ -202,6 +209,8 @@ gate:					; rax = handler, rdi = next two gates' place - 0x200
 other_cpu:
 	lock inc byte [ready]
 	cmp byte [mode], 'w'
+	je answer
+	cmp byte [mode], 'p'
 	je answer
 .sleep:	pause
 	cmp byte [go], 0
@@ -361,6 +370,28 @@ test_wake:
 	call print
 	jmp leave
 
+test_priority:
+	mov r14d, 20
+	marker
+.round:
+	mov dword [answers], 0
+	mov dword [rbp + 0x300], 0xc4021
+	mov ecx, 100000
+.busy:	dec ecx
+	jnz .busy
+	mov dword [rbp + 0x300], 0xc4031
+	movzx eax, byte [wanted]
+	add eax, eax
+.wait:	pause
+	cmp [answers], eax
+	jb .wait
+	dec r14d
+	jnz .round
+	marker
+	mov rax, [sum]
+	call print
+	jmp leave
+
 answer:
 	sti
 	hlt
@@ -377,6 +408,12 @@ on_wake:
 	mov dword [rbp + 0xb0], 0
 	lock inc dword [answers]
 	iretq
+
+on_urgent:
+	cmp dword [answers], 0
+	jne on_wake
+	lock inc qword [sum]
+	jmp on_wake
 
 print:					; rax in decimal and a newline, on the debug console
 	mov rsi, digits_end

@@ -81,9 +81,16 @@ void host_kick_main(void)
 
 EXPORT ssize_t write(int fd, const void *data, size_t n)
 {
-	if (active && self >= 0 && n == sizeof(uint64_t) && turns_are_on())
+	ssize_t written = syscall(SYS_write, fd, data, n);
+
+	/*
+	 * Told after the fact: while turns are off the main loop may take the event at once, and then
+	 * is asked once more for nothing. Told before, it could be asleep with the event unseen when
+	 * turns begin, and keep its old deadline.
+	 */
+	if (active && self >= 0 && written == sizeof(uint64_t))
 		main_is_needed();
-	return syscall(SYS_write, fd, data, n);
+	return written;
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)

@@ -82,7 +82,6 @@ void begin_turns(void)
 		vcpus[i].debt = 0;
 	}
 	turns.position = 0;
-	turns.main_needed = false;
 	host_tsc_begins();
 	turns.clock = options.whole_run ? WHOLE_RUN_START : virtual_now();
 	turns.latest = turns.clock;

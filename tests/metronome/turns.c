@@ -429,6 +429,8 @@ bool main_may_leave_poll(bool ready, bool due)
 	may = turns.on ? turns.baton == MAIN : ready || due;
 	if (may)
 		turns.main_polls = false;
+	if (may && !turns.on)
+		turns.main_needed = false;
 	unlock();
 	return may;
 }
