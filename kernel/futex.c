@@ -77,39 +77,41 @@ struct bucket *lock_bucket_of(struct futex_wait *w)
 
 enum wait_result futex_dequeue(struct futex_wait *w)
 {
-	struct bucket *b = lock_bucket_of(w);
-	enum wait_result result = (enum wait_result)w->result;
+	enum wait_result result = (enum wait_result)smp_load_acquire(&w->result);
+	struct bucket *b;
 
+	/* Final: who stored it does not touch *w any more. So those who are woken together do not meet here. */
+	if (result == WOKEN || result == GRANTED)
+		return result;
+	b = lock_bucket_of(w);
+	result = (enum wait_result)w->result;
 	if (result == WAITING)
 		list_del(&w->link);
 	spin_unlock(&b->lock);
 	return result;
 }
 
-void futex_wake_waiter(struct futex_wait *w)
+void futex_wake_waiter(struct futex_wait *w, struct wake_list *wakes)
 {
 	struct task *t = w->task;
 
-	/*
-	 * The reference keeps the task while it is woken: without its waiter it may run to
-	 * its end.
-	 */
-	task_get(t);
 	list_del(&w->link);
 	smp_store_release(&w->result, WOKEN);
-	wake_task(t);
-	task_put(t);
+	wake_list_add(wakes, t);
 }
 
 static unsigned wake_key(const struct futex_key *key, unsigned count, u32 bitset, bool *has_pi)
 {
 	struct bucket *b = futex_bucket(key);
+	struct wake_list wakes;
 	unsigned woken = 0;
 
 	/* Orders the user's store to the word, or ours, before the look at the queue. */
 	smp_mb();
 	if (list_empty(&b->waiters))
 		return 0;
+	wake_list_init(&wakes);
+	rcu_read_lock();
 	spin_lock(&b->lock);
 	list_for_each_safe(w, &b->waiters, struct futex_wait, link) {
 		if (!futex_key_equal(&w->key, key))
@@ -121,11 +123,13 @@ static unsigned wake_key(const struct futex_key *key, unsigned count, u32 bitset
 		}
 		if (!(w->bitset & bitset))
 			continue;
-		futex_wake_waiter(w);
+		futex_wake_waiter(w, &wakes);
 		if (++woken >= count)
 			break;
 	}
 	spin_unlock(&b->lock);
+	wake_list_run(&wakes);
+	rcu_read_unlock();
 	return woken;
 }
 
@@ -263,6 +267,7 @@ static long futex_requeue(vaddr_t uaddr, vaddr_t uaddr2, bool shared, s32 wake, 
 {
 	struct futex_key from, to;
 	struct bucket *b1, *b2;
+	struct wake_list wakes;
 	long done = 0, woken = 0;
 	u32 now;
 	int ret;
@@ -284,7 +289,9 @@ static long futex_requeue(vaddr_t uaddr, vaddr_t uaddr2, bool shared, s32 wake, 
 	}
 	b1 = futex_bucket(&from);
 	b2 = futex_bucket(&to);
+	wake_list_init(&wakes);
 	smp_mb();
+	rcu_read_lock();
 	lock_two(b1, b2);
 	list_for_each_safe(w, &b1->waiters, struct futex_wait, link) {
 		if (!futex_key_equal(&w->key, &from))
@@ -294,7 +301,7 @@ static long futex_requeue(vaddr_t uaddr, vaddr_t uaddr2, bool shared, s32 wake, 
 			break;
 		}
 		if (woken < wake) {
-			futex_wake_waiter(w);
+			futex_wake_waiter(w, &wakes);
 			woken++;
 			done++;
 			continue;
@@ -308,6 +315,8 @@ static long futex_requeue(vaddr_t uaddr, vaddr_t uaddr2, bool shared, s32 wake, 
 		done++;
 	}
 	unlock_two(b1, b2);
+	wake_list_run(&wakes);
+	rcu_read_unlock();
 put_to:
 	futex_key_put(&to);
 put_from:

@@ -15,17 +15,17 @@ struct bucket {
 
 enum wait_result { WAITING, WOKEN, GRANTING, GRANTED };
 
-/* On the waiter's stack while it waits. */
+/* On the waiter's stack while it waits. What a waker needs is in one cache line. */
 struct futex_wait {
 	struct list link;       /* bucket's lock */
-	struct bucket *bucket;  /* changes under both buckets' locks */
-	struct futex_key key;   /* likewise */
+	struct futex_key key;   /* changes under both buckets' locks */
 	struct task *task;
 	u32 bitset;
+	volatile int result;    /* enum wait_result: bucket's lock; WOKEN and GRANTED are final */
 	bool pi;
 	u32 owner;              /* PI: thread that is waited for; bucket's lock */
-	volatile int result;    /* enum wait_result: bucket's lock */
-};
+	struct bucket *bucket;  /* changes under both buckets' locks */
+} __cacheline;
 
 /* All waiters: futex_bucket_mask + 1 queues; constant after boot. */
 extern struct bucket *futex_buckets;
@@ -42,8 +42,11 @@ enum wait_result futex_dequeue(struct futex_wait *w);
 struct bucket *lock_bucket_of(struct futex_wait *w);
 /* Sleep until w is woken: 0, -ETIMEDOUT, -EINTR. Leaves w queued unless woken. */
 int futex_sleep(struct futex_wait *w, u64 deadline);
-/* Bucket locked. After this w may be gone at any time: its owner runs. */
-void futex_wake_waiter(struct futex_wait *w);
+/*
+ * Bucket locked, inside rcu_read_lock(). After this w may be gone at any time: its owner may be awake, or time out. The
+ * caller runs `wakes` when the bucket is unlocked.
+ */
+void futex_wake_waiter(struct futex_wait *w, struct wake_list *wakes);
 /* FUTEX_WAKE: number woken, or -errno. */
 long futex_wake(vaddr_t uaddr, bool shared, u32 count, u32 bitset);
 

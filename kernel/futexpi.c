@@ -176,10 +176,10 @@ static int pi_hand_over(vaddr_t uaddr, const struct futex_key *key, u32 tid, u32
 			if (next) {
 				struct task *t = next->task;
 
-				task_get(t);
+				rcu_read_lock();
 				smp_store_release(&next->result, GRANTED);
 				wake_task(t);
-				task_put(t);
+				rcu_read_unlock();
 			}
 			return 0;
 		}
@@ -280,14 +280,19 @@ static void pi_exit(struct task *t)
 		return;
 	for (u64 i = 0; i <= futex_bucket_mask; i++) {
 		struct bucket *b = &futex_buckets[i];
+		struct wake_list wakes;
 
 		if (list_empty(&b->waiters))
 			continue;
+		wake_list_init(&wakes);
+		rcu_read_lock();
 		spin_lock(&b->lock);
 		list_for_each_safe(w, &b->waiters, struct futex_wait, link)
 			if (w->pi && w->owner == (u32)t->tid)
-				futex_wake_waiter(w);
+				futex_wake_waiter(w, &wakes);
 		spin_unlock(&b->lock);
+		wake_list_run(&wakes);
+		rcu_read_unlock();
 	}
 }
 

@@ -329,6 +329,34 @@ void wake_task(struct task *t)
 	wake_task_state(t, TASK_SLEEPING);
 }
 
+#define WAKE_LAST ((struct task *)1) /* ends a wake list: NULL means on none */
+
+/*
+ * A task is on one list at a time. Who finds it on another's has made its condition true before the
+ * failed exchange; the other one takes it off before it wakes it, and wake_task() looks at the state after a
+ * full barrier: so that wake-up serves both.
+ */
+void wake_list_add(struct wake_list *l, struct task *t)
+{
+	struct task *none = NULL;
+
+	if (!atomic_try_cmpxchg(&t->wake_next, &none, WAKE_LAST))
+		return;
+	*l->end = t;
+	l->end = &t->wake_next;
+}
+
+void wake_list_run(struct wake_list *l)
+{
+	struct task *t = l->first, *next;
+
+	for (; t && t != WAKE_LAST; t = next) {
+		next = t->wake_next;
+		WRITE_ONCE(t->wake_next, NULL);
+		wake_task(t);
+	}
+}
+
 void sched_start(struct task *t)
 {
 	struct run_queue *q;

@@ -51,6 +51,7 @@ struct task {
 	bool on_cpu, on_rq;   /* on_rq: runnable and on that queue, the running task included */
 	bool must_leave;      /* on that queue against its affinity, and somebody waits until it is not */
 	struct list run_link;
+	struct task *wake_next; /* on a wake list; atomic: see wake_list_add() */
 	struct cpumask affinity;
 	u64 vruntime;         /* CPU time weighted by nice, ns; what the queue is ordered by */
 	u32 weight;           /* of its nice value; nice 0 = 1024 */
@@ -117,8 +118,6 @@ struct task {
 	bool no_new_privs;
 	u64 start_ns;     /* monotonic */
 
-	/* futex.c: what the task waits on. */
-	struct futex_wait *futex;
 	struct vfork_done *vfork; /* parent to wake at exec or exit */
 	u32 exit_code;
 	u32 refs; /* atomic; freed by RCU at 0 */
@@ -171,6 +170,22 @@ bool schedule_until(u64 deadline_ns);     /* schedule(), false if the deadline (
  * has long gone on: whoever sleeps looks at what it waits for again. */
 void wake_task(struct task *t);
 bool wake_task_state(struct task *t, int states); /* only if it sleeps in one of these; true if so */
+
+/*
+ * Tasks to wake when a lock has been let go of, in the order in which they were added: on the stack of who
+ * wakes them. From the first wake_list_add() to the end of wake_list_run() the caller is inside
+ * rcu_read_lock(), which keeps the tasks; they may have woken, and exited, meanwhile.
+ */
+struct wake_list {
+	struct task *first, **end;
+};
+static inline void wake_list_init(struct wake_list *l)
+{
+	l->first = NULL;
+	l->end = &l->first;
+}
+void wake_list_add(struct wake_list *l, struct task *t); /* nothing if it is on anybody's list already */
+void wake_list_run(struct wake_list *l);
 void sched_start(struct task *t);         /* first time on a run queue; the queue takes a reference of its own */
 void cond_resched(void);                  /* in long loops: schedule if asked to; no lock held */
 void sched_yield(void);                   /* let everybody else on this CPU run first */

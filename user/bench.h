@@ -29,7 +29,6 @@
 
 #define BENCH_UNSUPPORTED	77	/* exit status: the kernel lacks what is to be measured */
 #define BENCH_STACK		(64 * 1024)
-#define MAX_TEAM		4096
 
 static const char *bench_name;		/* of the program, for messages */
 

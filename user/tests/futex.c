@@ -388,3 +388,92 @@ TEST(ping_pong, "FX ping-pong", .seconds = 60)
 	join(b);
 	CHECK_EQ(ping, 2 * rounds(300));
 }
+
+/* ---- one who waits for two, and is woken by both at once ---- */
+
+struct waitv {
+	unsigned long val, uaddr;
+	unsigned flags, reserved;
+};
+#define WAITV_32     2u
+#define SYS_WAITV    449
+
+static volatile unsigned asked[2], answered[2];
+static volatile bool asked_enough;
+
+static void *asker(void *arg)
+{
+	unsigned me = arg != NULL;
+
+	for (long i = 0; i < rounds(300); i++) {
+		asked[me]++;
+		futex(&asked[me], WAKE | PRIVATE, 1, NULL, NULL, 0);
+		while (answered[me] != asked[me] && !test_failed)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void *answerer(void *arg)
+{
+	while (!asked_enough) {
+		struct waitv v[2];
+
+		for (int i = 0; i < 2; i++) {
+			unsigned seen = asked[i];
+
+			answered[i] = seen;
+			v[i] = (struct waitv){ seen, (unsigned long)&asked[i], WAITV_32 | PRIVATE, 0 };
+		}
+		long r = syscall(SYS_WAITV, v, 2, 0, NULL, CLOCK_MONOTONIC);
+		if (r < 0 && errno != EAGAIN && errno != EINTR)
+			FAIL("waitv: %s", strerror(errno));
+	}
+	return NULL;
+}
+
+TEST(two_wakers, "FX one who waits for two words is woken for each", .seconds = 60)
+{
+	if (syscall(SYS_WAITV, NULL, 0, 0, NULL, 0) < 0 && errno == ENOSYS)
+		skip("no futex_waitv");
+	pthread_t t = start(answerer, NULL), a = start(asker, NULL), b = start(asker, (void *)1);
+
+	join(a);
+	join(b);
+	asked_enough = true;
+	asked[0]++;
+	futex(&asked[0], WAKE | PRIVATE, 1, NULL, NULL, 0);
+	join(t);
+	CHECK_EQ(answered[1], rounds(300));
+}
+
+/* ---- threads that end as soon as they are woken ---- */
+
+static volatile unsigned let_go, came;
+
+static void *leaver(void *arg)
+{
+	__atomic_fetch_add(&came, 1, __ATOMIC_SEQ_CST);
+	while (!let_go)
+		futex(&let_go, WAIT | PRIVATE, 0, NULL, NULL, 0);
+	return NULL;
+}
+
+TEST(woken_exit, "FX threads that exit as soon as they are woken", .seconds = 60)
+{
+	pthread_t t[8];
+
+	for (long r = 0; r < rounds(40); r++) {
+		let_go = came = 0;
+		for (int i = 0; i < 8; i++)
+			t[i] = start(leaver, NULL);
+		while (came < 8)
+			sched_yield();
+		for (int spin = 0; spin < (r % 4) * 20; spin++)
+			sched_yield();
+		let_go = 1;
+		futex(&let_go, WAKE | PRIVATE, INT_MAX, NULL, NULL, 0);
+		for (int i = 0; i < 8; i++)
+			join(t[i]);
+	}
+}
