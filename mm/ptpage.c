@@ -26,13 +26,8 @@ struct page *ptpage_alloc(struct mm *mm, unsigned level)
 	if (fault_inject())
 		return NULL;
 	p = quicklist_take(level == PT_LEVELS ? QUICK_ROOT : QUICK_TABLE);
-	if (!p) {
-		p = page_alloc(0, NO_NODE, ALLOC_ZERO | ALLOC_NOWAIT, PG_TABLE);
-		if (!p)
-			return NULL;
-		if (level == PT_LEVELS)
-			paging_init_root(page_address(p));
-	}
+	if (!p)
+		return NULL;
 	p->level = (u8)level;
 	spin_init(&p->pt.lock, level == 1 ? &pt_class : &pt_upper_class);
 	p->pt.used = 0;

@@ -8,7 +8,8 @@
  *
  * High water: the lists of all CPUs of a node together hold at most 1/16 of the
  * node's memory, so their sum is bounded for any number of CPUs. Low water: what a CPU
- * keeps that has been idle for IDLE_NS; the rest it gives back.
+ * keeps that has been idle for IDLE_NS; the rest it gives back. Frames come and go in batches: an empty list gets
+ * REFILL tables at once, one that is at its high water gives an eighth of that back.
  *
  * Owner: the CPU itself, from tasks; emptied from outside as in pcp.c.
  */
@@ -25,6 +26,7 @@
 #include "mm/ptpage.h"
 
 #define IDLE_NS 2000000000UL
+#define REFILL  4 /* tables; with more, what a short-lived CPU-bound program leaves unused costs more than it saves */
 
 struct quicklist {
 	struct page *head[NR_QUICK]; /* the next one's descriptor is in the frame's first word */
@@ -33,7 +35,7 @@ struct quicklist {
 	u32 busy;
 	bool missed;
 	struct page *outbox[NR_QUICK];
-	u64 hits, misses, returned; /* since boot: taken; list empty; not taken back */
+	u64 hits, misses, returned; /* since boot: taken; list empty; not taken, or given back at high water */
 	struct timer idle;  /* armed while the CPU idles with more than `low`; on fire, idle_over */
 	u64 hits_at_idle;
 	bool idle_over;
@@ -57,6 +59,43 @@ static inline struct page *pop(struct quicklist *q, int kind)
 	return p;
 }
 
+/* Give back from any list until only `left` are there. */
+static __noinline void drain(struct quicklist *q, u32 left)
+{
+	q->busy = 1;
+	barrier();
+	for (int k = 0; k < NR_QUICK; k++)
+		while (q->count > left && q->head[k])
+			page_free(pop(q, k), 0);
+	barrier();
+	q->busy = 0;
+}
+
+static struct page *make(enum quicklist_kind kind)
+{
+	struct page *p = page_alloc(0, NO_NODE, ALLOC_ZERO | ALLOC_NOWAIT, PG_TABLE);
+
+	if (p && kind == QUICK_ROOT)
+		paging_init_root(page_address(p));
+	return p;
+}
+
+/* One for the caller, and others for the list, if that may have them. */
+static __noinline struct page *refill(struct quicklist *q, enum quicklist_kind kind)
+{
+	struct page *p = make(kind), *more;
+
+	q->misses++;
+	if (!p || kind == QUICK_ROOT || vm_quicklist == QUICKLIST_OFF)
+		return p;
+	for (int n = 1; n < REFILL && q->count < q->high && (more = make(kind)); n++)
+		if (!quicklist_give(kind, more)) {
+			page_free(more, 0);
+			break;
+		}
+	return p;
+}
+
 struct page *quicklist_take(enum quicklist_kind kind)
 {
 	struct quicklist *q = this_cpu_ptr(quicklist);
@@ -69,12 +108,10 @@ struct page *quicklist_take(enum quicklist_kind kind)
 		*link_of(p) = NULL;
 		q->hits++;
 		p->refs = 1;
-	} else {
-		q->misses++;
 	}
 	barrier();
 	q->busy = 0;
-	return p;
+	return likely(p) ? p : refill(q, kind);
 }
 
 bool quicklist_give(enum quicklist_kind kind, struct page *p)
@@ -82,9 +119,15 @@ bool quicklist_give(enum quicklist_kind kind, struct page *p)
 	struct quicklist *q = this_cpu_ptr(quicklist);
 
 	if (vm_quicklist == QUICKLIST_OFF ||
-	    (vm_quicklist == QUICKLIST_NODE && p->node != this_node()) || q->count >= q->high) {
+	    (vm_quicklist == QUICKLIST_NODE && p->node != this_node()) || !q->high) {
 		q->returned++;
 		return false;
+	}
+	if (unlikely(q->count >= q->high)) {
+		u32 left = q->high - (q->high + 7) / 8;
+
+		q->returned += q->count - left;
+		drain(q, left);
 	}
 	q->busy = 1;
 	barrier();
@@ -111,9 +154,7 @@ void quicklist_idle(void)
 	if (likely(q->count <= q->low))
 		return;
 	if (q->idle_over) {
-		for (int k = 0; k < NR_QUICK; k++)
-			while (q->count > q->low && q->head[k])
-				page_free(pop(q, k), 0);
+		drain(q, q->low);
 	} else if (!q->idle.armed) {
 		q->hits_at_idle = q->hits;
 		timer_arm(&q->idle, clock_ns() + IDLE_NS);

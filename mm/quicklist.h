@@ -11,13 +11,16 @@
 /* Two lists a CPU: zeroed tables; and root tables, zero but for the kernel's half, which is set. */
 enum quicklist_kind { QUICK_TABLE, QUICK_ROOT, NR_QUICK };
 
-/* A frame of type PG_TABLE, or NULL: list empty or vm.quicklist=off. No locks. */
+/*
+ * A frame of type PG_TABLE, off this CPU's list, or of the frame allocator if that is empty, as it always is with
+ * vm.quicklist=off. NULL: no memory (nothing is reclaimed). Takes the zone lock at most. Tasks only.
+ */
 struct page *quicklist_take(enum quicklist_kind kind);
 
 /*
  * Offer a frame in the state described above that no TLB holds any more. False:
- * not taken (off; or, with vm.quicklist=node, of another node than this CPU's;
- * or the list is at its high water mark): the caller gives it to the frame allocator.
+ * not taken (off; or, with vm.quicklist=node, of another node than this CPU's): the caller gives it to the
+ * frame allocator. A list at its high water mark gives others back.
  */
 bool quicklist_give(enum quicklist_kind kind, struct page *p);
 

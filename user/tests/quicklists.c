@@ -9,10 +9,10 @@
 #define NODE	"/sys/devices/system/node"
 #define TABLES	200	/* leaf tables to be filled: fewer than a list holds */
 
-struct sums { long count, foreign, high; };
+struct sums { long count, foreign, high, hits, misses, returned; };
 
-/* Over the CPUs of a node; -1: of all. */
-static struct sums sums(int node)
+/* Over the CPUs of a node, or one CPU; -1: of all. */
+static struct sums sums_of(int node, int only_cpu)
 {
 	static char text[65536];
 	struct sums s = { 0 };
@@ -20,18 +20,27 @@ static struct sums sums(int node)
 	if (slurp(LISTS, text, sizeof(text)) < 0)
 		skip("no quicklists");
 	for (char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+		struct sums l;
 		int cpu, n;
-		long count, foreign, high;
 
-		if (sscanf(line, "%d %d %ld %ld %ld", &cpu, &n, &count, &foreign, &high) != 5)
+		if (sscanf(line, "%d %d %ld %ld %ld %ld %ld %ld", &cpu, &n, &l.count, &l.foreign, &l.high,
+			   &l.hits, &l.misses, &l.returned) != 8)
 			continue;
-		if (node >= 0 && n != node)
+		if ((node >= 0 && n != node) || (only_cpu >= 0 && cpu != only_cpu))
 			continue;
-		s.count += count;
-		s.foreign += foreign;
-		s.high += high;
+		s.count += l.count;
+		s.foreign += l.foreign;
+		s.high += l.high;
+		s.hits += l.hits;
+		s.misses += l.misses;
+		s.returned += l.returned;
 	}
 	return s;
+}
+
+static struct sums sums(int node)
+{
+	return sums_of(node, -1);
 }
 
 /* Bind to the first CPU of a node; false if it has none. */
@@ -178,6 +187,32 @@ TEST(idle, "QL-03 a CPU that idles for long gives back all but its low water", .
 	}
 	CHECK_MSG(after.count <= after.high / 16, "%ld tables on lists, %ld before it idled",
 		  after.count, before.count);
+	policy(NULL);
+}
+
+TEST(batches, "QL-03 tables come and go in batches")
+{
+	policy("node");
+	pin(0);
+	struct sums first = sums_of(-1, 0), full, empty;
+	long wanted = first.high + 100; /* more than are there, more than will be kept */
+
+	char *p = map(wanted * HUGE, RW, ANON | MAP_NORESERVE);
+	for (long i = 0; i < wanted; i++)
+		p[i * HUGE] = 1;
+	full = sums_of(-1, 0);
+	long taken = full.hits - first.hits + full.misses - first.misses;
+	long fresh = wanted - first.count;
+	CHECK_MSG(taken >= wanted, "%ld tables taken for %ld", taken, wanted);
+	CHECK_MSG(full.misses - first.misses <= fresh / 3,
+		  "the list was empty %ld times for %ld tables more than it had", full.misses - first.misses, fresh);
+	unmap(p, wanted * HUGE);
+	settle();
+	empty = sums_of(-1, 0);
+	CHECK_MSG(empty.count <= empty.high && empty.count >= empty.high / 4 * 3,
+		  "%ld tables on a list that may hold %ld", empty.count, empty.high);
+	CHECK(empty.returned > full.returned);
+	policy(NULL);
 }
 
 TEST(bounded, "QL-03 all lists together may hold a sixteenth of memory at most")
