@@ -53,8 +53,8 @@ void gather_table(struct gather *g, struct page *table)
 
 void mm_flush(struct mm *mm, vaddr_t start, vaddr_t end)
 {
-	smp_mb(); /* entries changed before; read the mask after */
-	tlb_shootdown(&mm->active, start, end, false);
+	smp_mb(); /* entries changed before; look who uses them after */
+	tlb_shootdown(&mm->cpus, start, end, false);
 }
 
 static void flush_tlbs(struct gather *g)
@@ -63,7 +63,7 @@ static void flush_tlbs(struct gather *g)
 		return;
 	smp_mb(); /* as above */
 	racepoint("gather_flush");
-	tlb_shootdown(&g->mm->active, g->start, g->end, g->tables);
+	tlb_shootdown(&g->mm->cpus, g->start, g->end, g->tables);
 }
 
 static void put_all(struct page **frames, u32 n)

@@ -39,6 +39,7 @@ struct mm *mm_create(void)
 		return NULL;
 	}
 	mm->root = page_to_phys(root);
+	mm->tlb_id = tlb_new_id();
 	mm->users = mm->refs = 1;
 	rwsem_init(&mm->lock, &mm_class);
 	spin_init(&mm->ptl, &mm_ptl_class);
@@ -66,14 +67,14 @@ void mm_put(struct mm *mm)
 
 /* Own CPU only, interrupts off. */
 static DEFINE_PER_CPU(struct mm *, loaded_mm); /* NULL: the kernel's root */
-DEFINE_PER_CPU(bool, mm_lazy);                 /* loaded_mm is not that of the running task, which has none */
+DEFINE_PER_CPU(bool, mm_lazy);
 
 /*
- * The bit goes up before the root is loaded, and down after another one is: a
+ * mm->cpus says that the root is loaded before it is, and that it is not after another one is: a
  * flusher that does not see it changed the entries before this CPU walks them
- * (arch/x86_64/tlb.h). The locked instruction in cpumask_set is the barrier.
+ * (arch/x86_64/tlbcpus.h). keep: what is cached of the old one may stay, if PCIDs are used.
  */
-static void load_mm(struct mm *next)
+static void load_mm(struct mm *next, bool keep)
 {
 	struct mm *old = this_cpu_read(loaded_mm);
 	u32 cpu = this_cpu();
@@ -81,21 +82,22 @@ static void load_mm(struct mm *next)
 	if (next == old)
 		return;
 	if (next) {
-		cpumask_set(&next->active, cpu);
+		bool good = tlb_cpus_load(&next->cpus, cpu);
+
 		racepoint("mm_switch");
-		load_root(next->root);
+		tlb_load_root(next->root, next->tlb_id, good);
 	} else {
 		load_root(kernel_root);
 	}
 	this_cpu_write(loaded_mm, next);
 	if (old)
-		cpumask_clear(&old->active, cpu);
+		tlb_cpus_unload(&old->cpus, cpu, keep && tlb_uses_pcid());
 }
 
 /*
  * A kernel thread, idle too, needs no user memory: it keeps what is loaded (vm.lazy_tlb), as the same
- * task often comes next. The bit stays up, so the TLB stays right; but the first flush that
- * comes by ends it (mm_lazy_leave), so that a CPU is disturbed once and not again. The root cannot go away
+ * task often comes next. It counts as loaded, so the TLB stays right; but the first flush that
+ * comes by ends it (mm_flush_arrived), so that a CPU is disturbed once and not again. The root cannot go away
  * meanwhile: unmap_all() sends such a flush first.
  */
 void mm_switch(struct mm *next)
@@ -105,18 +107,23 @@ void mm_switch(struct mm *next)
 		return;
 	}
 	this_cpu_write(mm_lazy, false);
-	load_mm(next);
+	load_mm(next, true);
 }
 
-bool mm_lazy_leave(void)
+bool mm_flush_arrived(struct tlb_cpus *cpus)
 {
 	u64 flags = irq_save();
-	bool was = this_cpu_read(mm_lazy) && this_cpu_read(loaded_mm);
+	struct mm *mm = this_cpu_read(loaded_mm);
+	bool wanted = mm && &mm->cpus == cpus;
 
-	if (was)
-		load_mm(NULL);
+	if (!wanted) {
+		tlb_cpus_forget(cpus, this_cpu()); /* it has left since the flusher looked */
+	} else if (this_cpu_read(mm_lazy)) {
+		load_mm(NULL, false);
+		wanted = false;
+	}
 	irq_restore(flags);
-	return was;
+	return wanted;
 }
 
 /* ---- users ---- */
@@ -124,9 +131,9 @@ bool mm_lazy_leave(void)
 /* The last user is gone: nobody else finds the mm. */
 static void unmap_all(struct mm *mm)
 {
-	if (!cpumask_empty(&mm->active)) /* kernel threads may have the root loaded */
-		tlb_shootdown(&mm->active, 0, USER_END, true);
-	DEBUG_ASSERT(cpumask_empty(&mm->active));
+	if (!tlb_cpus_none_loaded(&mm->cpus)) /* kernel threads may have it */
+		tlb_shootdown(&mm->cpus, 0, USER_END, true);
+	DEBUG_ASSERT(tlb_cpus_none_loaded(&mm->cpus));
 	racepoint("mm_unmap");
 	/* From here on truncation does not find them either. */
 	for_each_area (a, mm)
@@ -194,7 +201,7 @@ void mm_detach(void)
 		return;
 	flags = irq_save();
 	leave(t);
-	load_mm(NULL);
+	load_mm(NULL, false);
 	irq_restore(flags);
 	mm_put_user(mm);
 }

@@ -6,7 +6,7 @@
 
 #include "arch/x86_64/cpu.h"
 #include "arch/x86_64/trap.h"
-#include "kernel/cpumask.h"
+#include "arch/x86_64/tlbcpus.h"
 #include "kernel/lock.h"
 #include "kernel/task.h"
 #include "mm/page.h"
@@ -38,7 +38,8 @@ struct mm {
 	u64 hiwater_rss, hiwater_vm; /* pages; racy maxima */
 	u64 def_flags;           /* of new areas: VM_LOCKED after mlockall(MCL_FUTURE) */
 
-	struct cpumask active;   /* atomic; CPUs that have root loaded: see arch/x86_64/tlb.h for the order */
+	struct tlb_cpus cpus;    /* that have root loaded, or keep what they cached of it: arch/x86_64/tlbcpus.h */
+	u64 tlb_id;              /* constant: tlb_load_root() */
 
 	spinlock_t ptl;          /* vm.ptl=mm: the one page-table lock */
 
@@ -84,9 +85,12 @@ void mm_put(struct mm *mm);
 
 /* Context switch to a task with address space next; NULL: to one that has none. Interrupts off. */
 void mm_switch(struct mm *next);
-/* Before this CPU's user translations are flushed: true if they need not be, as it went over to the kernel's root. */
-bool mm_lazy_leave(void);
-DECLARE_PER_CPU(bool, mm_lazy); /* own CPU: worth calling it */
+/*
+ * A flush has come to this CPU for the address space whose mm->cpus this is: true if it must be carried out. Else
+ * that is not loaded here, or not any more because this CPU goes over to the kernel's root instead.
+ */
+bool mm_flush_arrived(struct tlb_cpus *cpus);
+DECLARE_PER_CPU(bool, mm_lazy); /* own CPU: what is loaded is not the running task's, which has none */
 
 /* exec: the current task leaves its mm (if any) and goes on in mm, whose user reference it takes over. */
 void mm_exec_switch(struct mm *mm);

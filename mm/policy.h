@@ -13,6 +13,7 @@ enum { MMAP_LOCK_RWSEM, MMAP_LOCK_VMA, MMAP_LOCK_RANGE };
 enum { QUICKLIST_OFF, QUICKLIST_ANY, QUICKLIST_NODE };
 enum { PCP_OFF, PCP_ON };
 enum { LAZY_TLB_OFF, LAZY_TLB_ON };
+enum { PCID_OFF, PCID_ON };
 enum { FORK_AHEAD_OFF, FORK_AHEAD_ON };
 
 extern int vm_ptl;       /* one lock per mm; one per PTE table; PTE and PMD tables; lock-free set of an empty PTE */
@@ -22,6 +23,7 @@ extern int vm_pcp;       /* per-CPU lists of free frames */
 
 extern int vm_fork_ahead; /* fork copies and maps what both sides will need at once; or all is left to faults */
 extern int vm_lazy_tlb;   /* a kernel thread goes over to the kernel's root; or keeps the last task's */
+extern int vm_pcid;       /* loading a root flushes the TLB; or not, if the CPU has PCIDs and nothing has changed */
 
 /* Below so many CPUs vm.ptl=split acts like pte, as the kernels of 2013 did. */
 extern long vm_split_ptl_cpus;

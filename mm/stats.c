@@ -136,7 +136,7 @@ static void show_vmstat(struct seq *s, void *arg)
 {
 	struct numa_counts numa = { 0 };
 	struct usage_sum u;
-	u64 shootdowns = 0, ipis = 0, flushes = 0;
+	u64 shootdowns = 0, ipis = 0, flushes = 0, kept = 0;
 
 	sum_all(&u);
 	seq_printf(s, "nr_free_pages %lu\n", (unsigned long)frames_free(NO_NODE));
@@ -163,9 +163,11 @@ static void show_vmstat(struct seq *s, void *arg)
 		shootdowns += READ_ONCE(per_cpu(tlb_shootdowns, cpu));
 		ipis += READ_ONCE(per_cpu(tlb_ipis_sent, cpu));
 		flushes += READ_ONCE(per_cpu(tlb_flushes, cpu));
+		kept += READ_ONCE(per_cpu(tlb_kept, cpu));
 	}
-	seq_printf(s, "nr_tlb_remote_flush %lu\ntlb_ipis %lu\ntlb_flushes %lu\n",
-		   (unsigned long)shootdowns, (unsigned long)ipis, (unsigned long)flushes);
+	seq_printf(s, "nr_tlb_remote_flush %lu\ntlb_ipis %lu\ntlb_flushes %lu\ntlb_kept %lu\n",
+		   (unsigned long)shootdowns, (unsigned long)ipis, (unsigned long)flushes,
+		   (unsigned long)kept);
 }
 
 static void show_buddyinfo(struct seq *s, void *arg)

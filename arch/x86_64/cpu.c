@@ -9,6 +9,7 @@
 #include "arch/x86_64/fpu.h"
 #include "arch/x86_64/init.h"
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/tlb.h"
 #include "arch/x86_64/trap.h"
 #include "kernel/string.h"
 
@@ -30,6 +31,7 @@
 #define CR4_OSFXSR     (1u << 9)
 #define CR4_OSXMMEXCPT (1u << 10)
 #define CR4_UMIP       (1u << 11)
+#define CR4_PCIDE      (1u << 17) /* with CR3 bits 11:0 zero, as they are then */
 #define CR4_OSXSAVE    (1u << 18)
 #define CR4_SMEP       (1u << 20)
 #define CR4_SMAP       (1u << 21)
@@ -64,7 +66,6 @@ void cpu_features_init(void)
 		f->fsgsbase = b & 1;
 		f->smep = b >> 7 & 1;
 		f->erms = b >> 9 & 1;
-		f->invpcid = b >> 10 & 1;
 		f->smap = b >> 20 & 1;
 		f->umip = c >> 2 & 1;
 	}
@@ -115,7 +116,7 @@ void cpu_init(void)
 	/* Set, not added to: five-level paging and user-mode FSGSBASE stay off (entry.asm). */
 	cr4 = CR4_PAE | CR4_OSFXSR | CR4_OSXMMEXCPT | (f->pge ? CR4_PGE : 0) |
 	      (f->umip ? CR4_UMIP : 0) | (f->xsave ? CR4_OSXSAVE : 0) |
-	      (f->smep ? CR4_SMEP : 0) | (f->smap ? CR4_SMAP : 0);
+	      (f->smep ? CR4_SMEP : 0) | (f->smap ? CR4_SMAP : 0) | (tlb_uses_pcid() ? CR4_PCIDE : 0);
 	__asm__ __volatile__("mov %0, %%cr4" ::"r"(cr4) : "memory");
 
 	wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_SCE | (f->nx ? EFER_NXE : 0));

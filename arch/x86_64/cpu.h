@@ -114,7 +114,7 @@ static inline u32 inl(u16 port)
 
 /* What the processors offer; filled once by the boot CPU, constant afterwards. */
 struct cpu_features {
-	bool nx, smep, smap, umip, pge, pdpe1gb, pcid, invpcid, x2apic, xsave, xsaveopt, fsgsbase,
+	bool nx, smep, smap, umip, pge, pdpe1gb, pcid, x2apic, xsave, xsaveopt, fsgsbase,
 		erms, invariant_tsc, tsc_deadline;
 	u32 phys_bits, virt_bits;
 	char vendor[13], brand[49];

@@ -62,11 +62,12 @@ SELFTEST(smp_call_reaches_every_other_cpu)
 }
 
 static u32 shooters; /* atomic: still at it */
+static struct tlb_cpus everybody; /* a root that is nobody's */
 
 static void shooter(void *arg)
 {
 	for (int i = 0; i < 50; i++) {
-		tlb_shootdown(&cpus_online, 0x1000, i & 1 ? ~0UL : 0x3000, false);
+		tlb_shootdown(&everybody, 0x1000, i & 1 ? ~0UL : 0x3000, false);
 		cond_resched();
 	}
 	atomic_sub(&shooters, 1);
@@ -76,6 +77,8 @@ SELFTEST(tlb_everybody_shoots_at_once)
 {
 	u32 started = 0;
 
+	for_each_cpu(cpu, &cpus_online)
+		everybody.word[cpu / CPUS_PER_WORD] |= tlb_cpus_bit(cpu);
 	for_each_cpu(cpu, &cpus_online) {
 		if (started == 16) /* more takes very long in an emulator */
 			break;
@@ -93,9 +96,9 @@ SELFTEST(tlb_one_cpu_sends_nothing)
 {
 	u64 flags = irq_save();
 	u64 before = this_cpu_read(tlb_ipis_sent);
-	struct cpumask self = { 0 };
+	struct tlb_cpus self = { 0 };
 
-	cpumask_set(&self, this_cpu());
+	tlb_cpus_load(&self, this_cpu());
 	tlb_shootdown(&self, 0x1000, 0x2000, false);
 	tlb_shootdown(&self, 0, ~0UL, true);
 	before = this_cpu_read(tlb_ipis_sent) - before;

@@ -40,6 +40,7 @@ enum flush_kind { FLUSH_RANGE, FLUSH_ALL, FLUSH_KERNEL };
 
 struct tlb_request {
 	vaddr_t start, end;
+	struct tlb_cpus *cpus; /* NULL: FLUSH_KERNEL */
 	u32 kind;    /* enum flush_kind */
 	u32 pending; /* atomic: targets that have not answered */
 };
@@ -52,6 +53,49 @@ static DEFINE_PER_CPU(struct cpumask, tlb_wanted) __cacheline;
 DEFINE_PER_CPU(u64, tlb_shootdowns);
 DEFINE_PER_CPU(u64, tlb_ipis_sent);
 DEFINE_PER_CPU(u64, tlb_flushes);
+DEFINE_PER_CPU(u64, tlb_kept);
+
+/* ---- PCIDs ---- */
+
+#define PCIDS        6           /* tags used on a CPU: 1 to 6; 0 is the kernel's own root */
+#define CR3_NO_FLUSH (1UL << 63)
+
+/* Own CPU, interrupts off. */
+struct pcids {
+	u64 owner[PCIDS]; /* id of the root that tag n + 1 was given to */
+	u32 next;
+	u64 ids;          /* given out here; tasks only */
+};
+static DEFINE_PER_CPU(struct pcids, pcids);
+
+u64 tlb_new_id(void)
+{
+	return ++this_cpu_ptr(pcids)->ids * MAX_CPUS + this_cpu();
+}
+
+void tlb_load_root(phys_t root, u64 id, bool good)
+{
+	struct pcids *p = this_cpu_ptr(pcids);
+	u32 i = 0;
+
+	if (!tlb_uses_pcid()) {
+		load_root(root);
+		return;
+	}
+	while (i < PCIDS && p->owner[i] != id)
+		i++;
+	if (i == PCIDS) {
+		i = p->next;
+		p->next = (i + 1) % PCIDS;
+		p->owner[i] = id;
+		good = false; /* what the last owner cached under this tag goes */
+	}
+	if (good)
+		this_cpu_inc(tlb_kept);
+	load_root((phys_t){ root.v | (i + 1) | (good ? CR3_NO_FLUSH : 0) });
+}
+
+/* ---- flushing ---- */
 
 void tlb_flush_all_local(void)
 {
@@ -60,7 +104,7 @@ void tlb_flush_all_local(void)
 	__asm__ __volatile__("mov %%cr3, %0; mov %0, %%cr3" : "=r"(root)::"memory");
 }
 
-/* Global entries go too when CR4.PGE changes: SDM vol. 3, 5.10.4.1. */
+/* Global entries, and those of all PCIDs, go too when CR4.PGE changes: SDM vol. 3, 5.10.4.1. */
 static void flush_kernel_local(void)
 {
 	u64 flags = irq_save(), cr4;
@@ -78,8 +122,6 @@ static void flush_kernel_local(void)
 static void flush_local(const struct tlb_request *r)
 {
 	this_cpu_inc(tlb_flushes);
-	if (r->kind != FLUSH_KERNEL && this_cpu_read(mm_lazy) && mm_lazy_leave())
-		return;
 	switch (r->kind) {
 	case FLUSH_RANGE:
 		for (vaddr_t va = r->start; va < r->end; va += PAGE_SIZE)
@@ -92,6 +134,12 @@ static void flush_local(const struct tlb_request *r)
 		flush_kernel_local();
 		break;
 	}
+}
+
+/* Is what the request is about loaded here? */
+static inline bool concerns_us(const struct tlb_request *r)
+{
+	return !r->cpus || mm_flush_arrived(r->cpus);
 }
 
 void tlb_serve(void)
@@ -107,33 +155,31 @@ void tlb_serve(void)
 			u32 cpu = i * 64 + (u32)__builtin_ctzl(word);
 			struct tlb_request *r = per_cpu_ptr(tlb_request, cpu);
 
-			flush_local(r);
+			if (concerns_us(r))
+				flush_local(r);
 			atomic_sub(&r->pending, 1);
 		}
 	}
 }
 
-/* Carry out this CPU's request on the CPUs in mask. */
-static void shoot(const struct cpumask *mask, struct tlb_request *r)
+/* Carry out this CPU's request on the CPUs in targets, laid out as in struct tlb_cpus; changes them. */
+static void shoot(u64 *targets, struct tlb_request *r)
 {
 	u32 self = this_cpu(), count = 0;
-	u32 words = (num_cpus - 1) / 64 + 1;
-	bool here = cpumask_test(mask, self);
-	struct cpumask targets;
+	u32 words = (num_cpus - 1) / CPUS_PER_WORD + 1;
+	u64 *own_word = &targets[self / CPUS_PER_WORD], own_bit = tlb_cpus_bit(self);
+	bool here = *own_word & own_bit;
 
-	for (u32 i = 0; i < words; i++) {
-		targets.bits[i] = READ_ONCE(mask->bits[i]) & cpus_online.bits[i];
-		if (i == self / 64)
-			targets.bits[i] &= ~(1UL << self % 64);
-		if (targets.bits[i])
-			count += (u32)__builtin_popcountl(targets.bits[i]);
-	}
+	*own_word &= ~own_bit;
+	for (u32 i = 0; i < words; i++)
+		if (targets[i])
+			count += (u32)__builtin_popcountl(targets[i]);
 	if (count) {
 		this_cpu_inc(tlb_shootdowns);
 		__atomic_store_n(&r->pending, count, __ATOMIC_SEQ_CST);
 		for (u32 i = 0; i < words; i++) {
-			for (u64 w = targets.bits[i]; w; w &= w - 1) {
-				u32 cpu = i * 64 + (u32)__builtin_ctzl(w);
+			for (u64 w = targets[i]; w; w &= w - 1) {
+				u32 cpu = i * CPUS_PER_WORD + (u32)__builtin_ctzl(w) / 2;
 				u64 *word = &per_cpu_ptr(tlb_wanted, cpu)->bits[self / 64];
 
 				if (__atomic_fetch_or(word, 1UL << self % 64, __ATOMIC_SEQ_CST))
@@ -143,7 +189,7 @@ static void shoot(const struct cpumask *mask, struct tlb_request *r)
 			}
 		}
 	}
-	if (here)
+	if (here && (!this_cpu_read(mm_lazy) || concerns_us(r)))
 		flush_local(r);
 	while (count && __atomic_load_n(&r->pending, __ATOMIC_ACQUIRE)) {
 		tlb_serve();
@@ -154,27 +200,39 @@ static void shoot(const struct cpumask *mask, struct tlb_request *r)
 	}
 }
 
-void tlb_shootdown(const struct cpumask *mask, vaddr_t start, vaddr_t end, bool tables)
+void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool tables)
 {
 	struct tlb_request *r = this_cpu_ptr(tlb_request);
+	u64 targets[MAX_CPUS / CPUS_PER_WORD];
 
-	/* The caller's changes to the entries come before the mask is read. */
+	/* The caller's changes to the entries come before the look at who uses them. */
 	smp_mb();
 	r->start = start;
 	r->end = end;
+	r->cpus = cpus;
 	r->kind = FLUSH_RANGE;
 	if (tables || end == EVERYTHING || end - start > MAX_SINGLE_PAGES * PAGE_SIZE)
 		r->kind = FLUSH_ALL;
-	shoot(mask, r);
+	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++)
+		targets[i] = tlb_cpus_take(cpus, i);
+	shoot(targets, r);
 }
 
 void tlb_flush_kernel(void)
 {
 	struct tlb_request *r = this_cpu_ptr(tlb_request);
+	u64 targets[MAX_CPUS / CPUS_PER_WORD] = { 0 };
 
 	smp_mb();
 	r->start = 0;
 	r->end = EVERYTHING;
+	r->cpus = NULL;
 	r->kind = FLUSH_KERNEL;
-	cpumask_test(&cpus_online, this_cpu()) ? shoot(&cpus_online, r) : flush_local(r);
+	if (!cpumask_test(&cpus_online, this_cpu())) {
+		flush_local(r);
+		return;
+	}
+	for_each_cpu(cpu, &cpus_online)
+		targets[cpu / CPUS_PER_WORD] |= tlb_cpus_bit(cpu);
+	shoot(targets, r);
 }

@@ -3,17 +3,18 @@
  * flush and when is decided in mm/gather.c; here it is carried out.
  *
  * Order that makes it right (SDM vol. 3, 4.10.5): the caller has changed the
- * entries, then a full barrier, then reads the CPU mask. A CPU that starts to
- * use the root sets its bit in the mask with a locked instruction before it
- * loads CR3. So either the flusher sees the bit, or the CPU's walks see the
- * new entries.
+ * entries, then a full barrier, then looks which CPUs use the root. A CPU that starts to
+ * use it says so with a locked instruction before it loads CR3. So either the flusher sees that, or the CPU's walks
+ * see the new entries (tlbcpus.h).
  */
 #ifndef ARCH_TLB_H
 #define ARCH_TLB_H
 
+#include "arch/x86_64/cpu.h"
 #include "arch/x86_64/percpu.h"
-#include "kernel/cpumask.h"
+#include "arch/x86_64/tlbcpus.h"
 #include "kernel/types.h"
+#include "mm/policy.h"
 
 static inline void tlb_flush_page_local(vaddr_t va)
 {
@@ -22,15 +23,30 @@ static inline void tlb_flush_page_local(vaddr_t va)
 void tlb_flush_all_local(void); /* non-global entries and paging-structure caches */
 
 /*
- * Flush [start, end) (page aligned; end = ~0: everything) of whatever root the
- * CPUs in mask have loaded, on all of them, this CPU included if its bit is
- * set; returns when all are done. tables: page-table pages were unlinked, so
+ * PCIDs (vm.pcid): the TLB tags what it caches with 12 bits of CR3, so that loading a root need not flush. A CPU gives the
+ * roots that it loads the next of a few tags in turn. Nothing that is known of a root but its id says whose a tag is: an id is
+ * never used again, so an address space may go away without a word.
+ */
+static inline bool tlb_uses_pcid(void) /* constant once the command line has been read */
+{
+	return cpu_features.pcid && vm_pcid == PCID_ON;
+}
+u64 tlb_new_id(void);     /* for a new root; not 0 */
+/*
+ * Load the root with that id; good: what this CPU may have cached for it is still right. Interrupts off.
+ * What other roots have cached stays, if PCIDs are used.
+ */
+void tlb_load_root(phys_t root, u64 id, bool good);
+
+/*
+ * Flush [start, end) (page aligned; end = ~0: everything) of a root table on all CPUs that have it
+ * loaded, this one included; returns when all are done. tables: page-table pages were unlinked, so
  * paging-structure caches must go too (full flush). One IPI per CPU a call,
- * none when only this CPU is in the mask. While waiting, this CPU answers the
+ * none when only this CPU has it loaded. While waiting, this CPU answers the
  * requests of others, so two CPUs that shoot at each other both get on, with
  * interrupts on or off. Counts in the per-CPU counters tlb_ipis_sent, tlb_flushes.
  */
-void tlb_shootdown(const struct cpumask *mask, vaddr_t start, vaddr_t end, bool tables);
+void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool tables);
 
 /*
  * Every CPU forgets all translations, global entries included: after kernel_unmap_noflush().
@@ -44,5 +60,6 @@ void tlb_serve(void);
 DECLARE_PER_CPU(u64, tlb_shootdowns); /* flushes of this CPU's that concerned others */
 DECLARE_PER_CPU(u64, tlb_ipis_sent);  /* interrupts it sent for them */
 DECLARE_PER_CPU(u64, tlb_flushes);    /* requests of others, and its own, that it carried out */
+DECLARE_PER_CPU(u64, tlb_kept);       /* roots that it loaded without a flush */
 
 #endif

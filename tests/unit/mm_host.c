@@ -152,7 +152,16 @@ void lock_assert_held(const spinlock_t *l)
 }
 #endif
 
-void tlb_shootdown(const struct cpumask *mask, vaddr_t start, vaddr_t end, bool tables)
+struct cpu_features cpu_features;
+
+u64 tlb_new_id(void)
+{
+	return 1;
+}
+void tlb_load_root(phys_t root, u64 id, bool good)
+{
+}
+void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool tables)
 {
 	host_flushes++;
 }

@@ -12,7 +12,7 @@
 UNIT_CC = $(if $(shell command -v clang 2>/dev/null),clang,$(CC))
 UNIT_B  := build/unit
 
-UNIT_ALL := string printf param bootinfo multiboot2 pvh acpi cpio elf frames vma ptwalk
+UNIT_ALL := string tlbcpus printf param bootinfo multiboot2 pvh acpi cpio elf frames vma ptwalk
 UNIT     ?= $(UNIT_ALL)
 
 UNIT_printf     := kernel/printf.c

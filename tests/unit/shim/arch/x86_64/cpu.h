@@ -26,6 +26,11 @@ static inline void smp_mb(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
+struct cpu_features {
+	bool pcid;
+};
+extern struct cpu_features cpu_features;
+
 #define smp_load_acquire(p)     __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define atomic_add(p, n)        __atomic_add_fetch(p, n, __ATOMIC_SEQ_CST)
