@@ -14,6 +14,7 @@ enum { QUICKLIST_OFF, QUICKLIST_ANY, QUICKLIST_NODE };
 enum { PCP_OFF, PCP_ON };
 enum { LAZY_TLB_OFF, LAZY_TLB_ON };
 enum { PCID_OFF, PCID_ON };
+enum { CLEAR_STOSQ, CLEAR_STOSB, CLEAR_FASTEST };
 enum { FORK_AHEAD_OFF, FORK_AHEAD_ON };
 
 extern int vm_ptl;       /* one lock per mm; one per PTE table; PTE and PMD tables; lock-free set of an empty PTE */
@@ -23,6 +24,7 @@ extern int vm_pcp;       /* per-CPU lists of free frames */
 
 extern int vm_fork_ahead; /* fork copies and maps what both sides will need at once; or all is left to faults */
 extern int vm_lazy_tlb;   /* a kernel thread goes over to the kernel's root; or keeps the last task's */
+extern int vm_clear;      /* a page is cleared by eight bytes; by bytes; by what is faster at boot */
 extern int vm_pcid;       /* loading a root flushes the TLB; or not, if the CPU has PCIDs and nothing has changed */
 
 /* Below so many CPUs vm.ptl=split acts like pte, as the kernels of 2013 did. */

@@ -25,6 +25,37 @@ TEST(all_memory_comes_and_goes)
 	CHECK_EQ(frames_free(NO_NODE), before - 1);
 }
 
+static void clear_one(int how)
+{
+	struct page *p;
+	u8 *bytes;
+
+	vm_clear = how;
+	cpu_features.erms = true;
+	host_mm_init(16, 0);
+	p = page_alloc(2, NO_NODE, 0, PG_KERNEL);
+	bytes = page_address(p);
+	memset(bytes, 0x5a, 4 * PAGE_SIZE);
+	page_clear(bytes + PAGE_SIZE);
+	for (u64 i = 0; i < 4 * PAGE_SIZE; i++)
+		CHECK_EQ(bytes[i], i / PAGE_SIZE == 1 ? 0 : 0x5a);
+}
+
+TEST(a_page_is_cleared_by_eight_bytes)
+{
+	clear_one(CLEAR_STOSQ);
+}
+
+TEST(a_page_is_cleared_by_bytes)
+{
+	clear_one(CLEAR_STOSB);
+}
+
+TEST(a_page_is_cleared_the_fastest_way)
+{
+	clear_one(CLEAR_FASTEST);
+}
+
 TEST(no_frame_twice)
 {
 	static u8 seen[64 * MB / PAGE_SIZE];
