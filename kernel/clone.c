@@ -257,12 +257,6 @@ static void child_discard(struct task *child)
 	if (child->fs)
 		fs_put(child->fs);
 	mempolicy_put(child->mempolicy);
-	if (child->tid > 0) {
-		u64 flags = tree_lock();
-
-		pid_unuse(child->tid);
-		tree_unlock(flags);
-	}
 	task_put(child); /* with its process */
 }
 
@@ -294,12 +288,16 @@ static void link_process(struct task *child, const struct clone_request *r)
 	pid_set_process(p->pid, process_get(p));
 }
 
+/* It gets its number and can be found. 0, -EAGAIN or -ENOMEM: no number, -ERESTARTNOINTR: a signal came first. */
 static int child_publish(struct task *child, const struct clone_request *r)
 {
 	struct process *self = current->process;
-	u64 flags = tree_lock();
-	int err = 0;
+	u64 flags;
+	int tid = pid_alloc(&flags), err = 0;
 
+	if (tid < 0)
+		return tid;
+	child->tid = tid;
 	spin_lock(&self->siglock);
 	if (current->sig_wanted)
 		err = -ERESTARTNOINTR;
@@ -312,6 +310,8 @@ static int child_publish(struct task *child, const struct clone_request *r)
 		link_thread(child, child->process);
 		spin_unlock(&child->process->siglock);
 	}
+	if (err)
+		pid_unuse(tid);
 	tree_unlock(flags);
 	return err;
 }
@@ -338,13 +338,8 @@ static long clone(const struct clone_request *r)
 	copy_fields(child, r);
 	if (fpu_copy(child) || copy_files(child, r->flags) || copy_memory(child, r->flags))
 		goto fail;
-	ret = tid = pid_alloc();
-	if (tid < 0)
-		goto fail;
-	child->tid = tid;
 	if (r->flags & CLONE_VFORK) {
 		vfork = kzalloc(sizeof(*vfork));
-		ret = -ENOMEM;
 		if (!vfork)
 			goto fail;
 		vfork->refs = 2;
@@ -354,6 +349,7 @@ static long clone(const struct clone_request *r)
 	ret = child_publish(child, r);
 	if (ret)
 		goto fail;
+	tid = child->tid; /* it may be gone before we return */
 	if (r->flags & CLONE_PARENT_SETTID)
 		put_user_u32(r->parent_tid, (u32)tid);
 	if (!(r->flags & CLONE_THREAD))

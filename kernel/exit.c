@@ -81,7 +81,7 @@ static void child_info(struct process *p, siginfo_t *info)
 	}
 }
 
-/* A zombie tells its parent. True if nobody will wait for it, and it can go at once. */
+/* A zombie tells its parent, whose child_event() is to follow. True if nobody will wait for it, and it can go at once. */
 static bool tell_parent(struct process *p, struct leftovers *l)
 {
 	struct process *parent = p->parent;
@@ -104,7 +104,6 @@ static bool tell_parent(struct process *p, struct leftovers *l)
 		if (entry)
 			list_add(&l->entries, &entry->link);
 	}
-	wake_up_all(&parent->child_wait);
 	return alone;
 }
 
@@ -173,6 +172,7 @@ static void give_children_away(struct process *p, struct leftovers *l)
 				process_reap(child);
 				list_add(&l->reaped, &child->sibling);
 			}
+			child_event(reaper);
 		} else {
 			check_orphaned(child, p, l);
 		}
@@ -249,7 +249,7 @@ static bool unlink_thread(struct task *t)
 	}
 	spin_unlock(&p->siglock);
 	if (all_stopped && p->parent)
-		wake_up_all(&p->parent->child_wait);
+		child_event(p->parent);
 	if (p->group_exec)
 		wake_up_all(&p->exec_wait);
 	pid_set_task(t->tid, NULL);
@@ -259,7 +259,7 @@ static bool unlink_thread(struct task *t)
 
 static void exit_notify(struct task *t)
 {
-	struct process *p = t->process;
+	struct process *p = t->process, *parent = NULL;
 	struct leftovers l;
 	u64 flags;
 
@@ -274,8 +274,10 @@ static void exit_notify(struct task *t)
 			list_add(&l.entries, &q->link);
 	}
 
+	rcu_read_lock(); /* for the parent, once the lock is let go of */
 	flags = tree_lock();
 	if (unlink_thread(t)) {
+		parent = p->parent;
 		memcpy(p->comm, t->comm, sizeof(p->comm));
 		give_children_away(p, &l);
 		check_orphaned(p, p->parent, &l);
@@ -286,6 +288,9 @@ static void exit_notify(struct task *t)
 		}
 	}
 	tree_unlock(flags);
+	if (parent)
+		child_event(parent);
+	rcu_read_unlock();
 
 	sigqueue_free_list(&l.entries);
 	sigqueue_free_list(&l.garbage);
@@ -425,17 +430,27 @@ static bool look(struct wait_request *r, bool *any)
 	return r->pid || !*any;
 }
 
+/* Has anything happened to a child since *seen? That is read before each look, so nothing is missed. */
+static bool has_news(struct process *self, u32 *seen)
+{
+	u32 now = __atomic_load_n(&self->child_events, __ATOMIC_SEQ_CST), old = *seen;
+
+	*seen = now;
+	return now != old;
+}
+
 /* 1: reported; 0: WNOHANG and nothing; -ECHILD, -ERESTARTSYS. */
 static long wait_for(struct wait_request *r)
 {
 	struct process *self = current->process;
+	u32 seen = __atomic_load_n(&self->child_events, __ATOMIC_SEQ_CST);
 	bool any;
 	int err = 0;
 
 	if (!look(r, &any)) {
 		if (r->options & WNOHANG)
 			return 0;
-		err = wait_event_interruptible(&self->child_wait, look(r, &any));
+		err = wait_event_interruptible(&self->child_wait, has_news(self, &seen) && look(r, &any));
 	}
 	if (r->reaped)
 		process_gone(r->reaped);

@@ -66,11 +66,9 @@ void init_start(const char *run)
 	t->sas_flags = SS_DISABLE;
 	default_limits(p);
 	p->unkillable = true;
-	t->tid = pid_alloc();
+	t->tid = pid_alloc(&flags);
 	ASSERT(t->tid == 1);
 	p->pid = t->tid;
-
-	flags = tree_lock();
 	spin_lock(&p->siglock);
 	p->leader = t;
 	list_add(&p->threads, &t->thread_link);

@@ -154,14 +154,13 @@ static int next_free(void)
 	return 0;
 }
 
-int pid_alloc(void)
+int pid_alloc(u64 *flags)
 {
 	struct pid_chunk *fresh = NULL;
 	int pid;
 
 	for (;;) {
-		u64 flags = tree_lock();
-
+		*flags = tree_lock();
 		pid = next_free();
 		if (pid && !entry_of(pid)) {
 			struct pid_chunk **slot = chunk_of(pid);
@@ -171,22 +170,28 @@ int pid_alloc(void)
 			rcu_assign_pointer(*slot, *from);
 			*from = NULL;
 		}
-		bool ready = pid && entry_of(pid);
-
-		if (ready) {
-			pid_use(pid);
-			last_pid = pid;
-		}
-		tree_unlock(flags);
-		if (ready || !pid)
+		if (pid && entry_of(pid))
+			break;
+		tree_unlock(*flags);
+		if (!pid)
 			break;
 		fresh = chunk_alloc();
 		if (!fresh)
 			return -ENOMEM;
 	}
-	if (fresh)
-		chunk_free(fresh);
-	return pid ? pid : -EAGAIN;
+	if (fresh) /* somebody else was faster */
+		call_rcu(&fresh->rcu, chunk_free_rcu);
+	if (!pid)
+		return -EAGAIN;
+	pid_use(pid);
+	last_pid = pid;
+	return pid;
+}
+
+void child_event(struct process *p)
+{
+	atomic_add(&p->child_events, 1);
+	wake_up_all(&p->child_wait);
 }
 
 void pid_set_task(int tid, struct task *t)

@@ -93,6 +93,7 @@ struct process {
 	bool unkillable;            /* PID 1: default actions do nothing */
 	struct wait_queue stop_wait;  /* stopped threads */
 	struct wait_queue child_wait; /* wait4: something happened to a child */
+	u32 child_events;             /* atomic: how often; see child_event() */
 	struct wait_queue exec_wait;  /* exec: another thread is gone */
 
 	/* Limits: siglock to write; a torn pair does no harm. */
@@ -150,11 +151,12 @@ struct task *process_next_task(struct process *p, int tid);
 struct task *process_task(struct process *p);
 
 /*
- * A number nobody has, held by one use; -EAGAIN if there is none, -ENOMEM.
- * Sleeps. And give a use back; tree lock held.
+ * A number nobody has, held by one use: returns with the tree lock taken, and *flags for tree_unlock().
+ * -EAGAIN if there is none, -ENOMEM: the lock is not taken. Sleeps.
  */
-int pid_alloc(void);
-void pid_use(int pid); /* one more use */
+int pid_alloc(u64 *flags);
+/* One more use, and one less; tree lock held. */
+void pid_use(int pid);
 void pid_unuse(int pid);
 /* Enter into and take out of the table; tree lock held. */
 void pid_set_task(int tid, struct task *t);
@@ -166,6 +168,12 @@ void process_set_sid(struct process *p, int sid);
 unsigned pgrp_each(int pgid, void (*fn)(struct process *p, void *arg), void *arg);
 /* True if no member has a parent in another group of the same session; tree lock held. */
 bool pgrp_orphaned(int pgid, struct process *ignored);
+
+/*
+ * A child of p has become a zombie, or has stopped or gone on: whoever waits looks again. What is to be seen has
+ * been stored before. With a reference on p, or inside rcu_read_lock(); any context.
+ */
+void child_event(struct process *p);
 
 /* New process structure with all that needs no parent set up; NULL if out of memory. */
 struct process *process_alloc(void);

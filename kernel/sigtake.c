@@ -101,7 +101,7 @@ void signal_notify_stop(struct process *p, int code)
 
 		if (act->sa_handler != SIG_IGN && !(act->sa_flags & SA_NOCLDSTOP))
 			signal_send_with(parent, NULL, SIGCHLD, &info, &entry, &garbage);
-		wake_up_all(&parent->child_wait);
+		child_event(parent);
 	}
 	tree_unlock(flags);
 	sigqueue_free(entry);
