@@ -1,7 +1,7 @@
 # User programs: static, by musl-gcc, running on Faultline and Linux alike.
 #
 #   user/NAME.c or user/NAME/*.c   ->  /bin/NAME   (init: /init)
-#   user/tests/NAME.c              ->  /tests/NAME, with user/tests/harness.c if there is one
+#   user/tests/NAME.c              ->  /tests/NAME, with user/tests/harness/*.c
 #   EXTRA=DIR                      ->  the files of DIR on top
 
 UBUILD  := build/user/root
@@ -10,8 +10,8 @@ UCFLAGS := -std=gnu11 -O2 -g -static -pthread -Wall -Wextra -Wno-unused-paramete
 
 USER_DIRS  := $(filter-out user/tests/ user/etc/,$(sort $(wildcard user/*/)))
 USER_NAMES := $(sort $(patsubst user/%.c,%,$(wildcard user/*.c)) $(patsubst user/%/,%,$(USER_DIRS)))
-HARNESS    := $(wildcard user/tests/harness.c)
-TEST_NAMES := $(sort $(patsubst user/tests/%.c,%,$(filter-out $(HARNESS),$(wildcard user/tests/*.c))))
+HARNESS    := $(sort $(wildcard user/tests/harness/*.c))
+TEST_NAMES := $(sort $(patsubst user/tests/%.c,%,$(wildcard user/tests/*.c)))
 
 user_path  = $(UBUILD)/$(if $(filter init,$(1)),init,bin/$(1))
 USER_BINS := $(foreach n,$(USER_NAMES),$(call user_path,$(n)))
@@ -36,7 +36,7 @@ endef
 $(foreach n,$(USER_NAMES),$(eval $(call user_program,user/$(n),$(call user_path,$(n)),\
 	$(wildcard user/$(n).c user/$(n)/*.c),$(wildcard user/*.h user/$(n)/*.h))))
 $(foreach n,$(TEST_NAMES),$(eval $(call user_program,user/tests/$(n),$(UBUILD)/tests/$(n),\
-	user/tests/$(n).c $(HARNESS),$(wildcard user/*.h user/tests/*.h))))
+	user/tests/$(n).c $(HARNESS),$(wildcard user/*.h user/tests/*.h user/tests/harness/*.h))))
 
 $(INITRAMFS): $(USER_BINS) $(TEST_BINS) build/user/.programs user/mkinitramfs.sh $(wildcard user/etc/*) $(if $(EXTRA),FORCE)
 	$(call say,CPIO,$@)

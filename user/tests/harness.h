@@ -1,10 +1,10 @@
 /*
  * What every guest test program shares.
  *
- * A test program is one .c file linked with harness.c. Each TEST is a function that runs in a
- * forked child, in a process group of its own, under a time limit; its result is the child's exit
- * status. The parent prints KTAP and compares the kernel's ledger before and after every test, so
- * that a leaked frame, table or object is a failure.
+ * A test program is one .c file linked with the files of harness/. Each TEST is a function that
+ * runs in a forked child, in a process group of its own, under a time limit; its result is the
+ * child's exit status. The parent prints KTAP and compares the kernel's ledger before and after
+ * every test, so that a leaked frame, table or object is a failure.
  *
  *	TEST(read_cow, "UA-01 read(2) into a COW page")
  *	{
