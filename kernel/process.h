@@ -77,7 +77,7 @@ struct process {
 	u32 exit_code;          /* as wait(2) gives it; once a zombie */
 	bool did_exec, subreaper;
 	char comm[TASK_COMM];   /* of the last thread; once a zombie */
-	struct tty *tty;        /* controlling terminal; tty.c */
+	struct tty *tty;        /* controlling terminal; ttyctl.c */
 
 	/* Signals: siglock (signal.c). */
 	spinlock_t siglock;

@@ -1,6 +1,6 @@
 /*
- * Terminals: the line discipline (tty.c), used by the serial console (console.c) and by
- * pseudo-terminals (pty.c).
+ * Terminals: the line discipline (tty.c) and control (ttyctl.c), used by the serial console
+ * (console.c) and by pseudo-terminals (pty.c).
  */
 #ifndef KERNEL_FS_TTY_H
 #define KERNEL_FS_TTY_H
