@@ -12,7 +12,8 @@
 UNIT_CC = $(if $(shell command -v clang 2>/dev/null),clang,$(CC))
 UNIT_B  := build/unit
 
-UNIT_ALL := string tlbcpus printf param bootinfo multiboot2 pvh acpi cpio elf frames vma ptwalk
+UNIT_ALL := string tlbcpus printf param bootinfo multiboot2 pvh acpi acpi_madt acpi_srat acpi_fadt \
+	cpio elf frames vma ptwalk
 UNIT     ?= $(UNIT_ALL)
 
 UNIT_printf     := kernel/printf.c
@@ -20,7 +21,11 @@ UNIT_param      := kernel/param.c kernel/printf.c
 UNIT_bootinfo   := kernel/bootinfo.c
 UNIT_multiboot2 := arch/x86_64/multiboot2.c kernel/bootinfo.c
 UNIT_pvh        := arch/x86_64/pvh.c kernel/bootinfo.c
-UNIT_acpi       := $(addprefix arch/x86_64/,acpi.c acpi_madt.c acpi_srat.c acpi_fadt.c) kernel/bootinfo.c
+UNIT_ACPI       := $(addprefix arch/x86_64/,acpi.c acpi_madt.c acpi_srat.c acpi_fadt.c) kernel/bootinfo.c
+UNIT_acpi       := $(UNIT_ACPI)
+UNIT_acpi_madt  := $(UNIT_ACPI)
+UNIT_acpi_srat  := $(UNIT_ACPI)
+UNIT_acpi_fadt  := $(UNIT_ACPI)
 UNIT_cpio       := kernel/cpio.c
 UNIT_elf        := kernel/elf.c
 # Memory management, with mm_host.c in the place of the rest of the kernel.
