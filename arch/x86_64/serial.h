@@ -22,7 +22,7 @@ void serial_enable_input(void);
 /* VEC_SERIAL: hand over what has arrived. */
 void serial_interrupt(void);
 
-/* The terminal's side (kernel/tty.c): a byte has come in. Interrupt context. */
+/* The terminal's side (kernel/fs/console.c): a byte has come in. Interrupt context. */
 void console_input(char c);
 
 #endif

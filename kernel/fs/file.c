@@ -23,7 +23,7 @@ static struct file *file_create(struct dentry *d, u32 flags)
 	if (!f)
 		return NULL;
 	f->refs = 1;
-	f->flags = flags & ~(u32)(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
+	f->flags = flags & ~(u32)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
 	if (flags & O_PATH)
 		f->fmode = FMODE_PATH;
 	else
@@ -123,6 +123,7 @@ struct file *dentry_open(struct dentry *d, u32 flags, int *err)
 		kfree(f);
 		return NULL;
 	}
+	f->flags &= ~(u32)O_NOCTTY; /* a terminal has looked at it */
 	if (S_ISREG(d->inode->mode) || S_ISDIR(d->inode->mode))
 		f->fmode |= FMODE_SEEK | FMODE_POS_LOCK;
 	return f;

@@ -450,7 +450,7 @@ static u32 tty_poll(struct file *f, struct poll_table *p)
 	if (writable(t))
 		events |= POLLOUT | POLLWRNORM;
 	if (t->hung_up)
-		events |= POLLHUP;
+		events |= POLLHUP | POLLERR;
 	return events;
 }
 

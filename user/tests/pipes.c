@@ -206,23 +206,64 @@ TEST(readers, "PI readers that wait for the same byte: no end of file for the sl
 	four_readers("x");
 }
 
+/* A new pseudo-terminal's master; its slave's name. */
+static int terminal(char name[32])
+{
+	int number = 0, unlocked = 0, fd = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+
+	if (fd < 0)
+		skip("no /dev/ptmx");
+	NEED(ioctl(fd, TIOCSPTLCK, &unlocked) == 0);
+	NEED(ioctl(fd, TIOCGPTN, &number) == 0);
+	snprintf(name, 32, "/dev/pts/%d", number);
+	return fd;
+}
+
 TEST(terminal_readers, "PI the same of a terminal's lines", .cpus = 2)
 {
-	int number = 0, unlocked = 0;
 	char name[32];
 
-	shared.fd[1] = open("/dev/ptmx", O_RDWR | O_NOCTTY);
-	if (shared.fd[1] < 0)
-		skip("no /dev/ptmx");
-	NEED(ioctl(shared.fd[1], TIOCSPTLCK, &unlocked) == 0);
-	NEED(ioctl(shared.fd[1], TIOCGPTN, &number) == 0);
-	snprintf(name, sizeof(name), "/dev/pts/%d", number);
+	shared.fd[1] = terminal(name);
 	shared.fd[0] = NEED_OK(open(name, O_RDWR | O_NOCTTY));
 	struct termios set;
 	NEED(tcgetattr(shared.fd[0], &set) == 0);
 	set.c_lflag &= ~ECHO;
 	NEED(tcsetattr(shared.fd[0], TCSANOW, &set) == 0);
 	four_readers("x\n");
+}
+
+TEST(controlling_terminal, "PI a session leader takes a terminal that it opens, but not with O_NOCTTY")
+{
+	char name[32];
+	int master = terminal(name);
+	pid_t pid = xfork();
+
+	if (pid == 0) {
+		NEED(setsid() > 0);
+		int fd = NEED_OK(open(name, O_RDWR | O_NOCTTY));
+		CHECK_EQ(fcntl(fd, F_GETFL) & O_NOCTTY, 0);
+		CHECK_ERR(open("/dev/tty", O_RDWR), ENXIO);
+		NEED_OK(open(name, O_RDWR));
+		NEED_OK(open("/dev/tty", O_RDWR));
+		done();
+	}
+	join_child(pid);
+	close(master);
+}
+
+TEST(hung_up, "PI a terminal whose other side is gone")
+{
+	char name[32], c;
+	int master = terminal(name), fd = NEED_OK(open(name, O_RDWR | O_NOCTTY));
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
+
+	CHECK_EQ(poll(&p, 1, 0), 1);
+	CHECK_EQ(p.revents, POLLOUT);
+	close(master);
+	CHECK_EQ(poll(&p, 1, 0), 1);
+	CHECK_EQ(p.revents, POLLIN | POLLOUT | POLLERR | POLLHUP);
+	CHECK_EQ(read(fd, &c, 1), 0);
+	CHECK_ERR(write(fd, &c, 1), EIO);
 }
 
 TEST(vectors, "PI readv and writev")
