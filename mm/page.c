@@ -280,14 +280,13 @@ void page_copy(void *dst, const void *src)
 
 /* ---- counts ---- */
 
+static u64 all_frames; /* atomic; constant after boot */
+
 u64 frames_total(int node)
 {
-	u64 n = 0;
-
-	for (int i = 0; i < num_nodes; i++)
-		if (zones[i] && (node == NO_NODE || node == i))
-			n += zones[i]->total_frames;
-	return n;
+	if (node == NO_NODE)
+		return all_frames;
+	return zones[node] ? zones[node]->total_frames : 0;
 }
 
 u64 frames_free(int node)
@@ -331,6 +330,7 @@ void frames_release(u64 start, u64 end)
 		poison(p, order);
 		spin_lock(&z->lock);
 		z->total_frames += 1UL << order;
+		atomic_add(&all_frames, 1UL << order);
 		zone_give(z, p, order);
 		spin_unlock(&z->lock);
 		pfn += 1UL << order;

@@ -162,36 +162,49 @@ void tlb_serve(void)
 	}
 }
 
-/* Carry out this CPU's request on the CPUs in targets, laid out as in struct tlb_cpus; changes them. */
-static void shoot(u64 *targets, struct tlb_request *r)
+/* Where a request goes. */
+struct shot {
+	u64 targets[MAX_CPUS / CPUS_PER_WORD]; /* other CPUs, laid out as in struct tlb_cpus */
+	u32 others;                            /* how many */
+	bool here;
+};
+
+/* To these of word i, too. */
+static inline void aim(struct shot *s, u32 i, u64 cpus)
 {
-	u32 self = this_cpu(), count = 0;
-	u32 words = (num_cpus - 1) / CPUS_PER_WORD + 1;
-	u64 *own_word = &targets[self / CPUS_PER_WORD], own_bit = tlb_cpus_bit(self);
-	bool here = *own_word & own_bit;
+	u32 self = this_cpu();
 
-	*own_word &= ~own_bit;
-	for (u32 i = 0; i < words; i++)
-		if (targets[i])
-			count += (u32)__builtin_popcountl(targets[i]);
-	if (count) {
-		this_cpu_inc(tlb_shootdowns);
-		__atomic_store_n(&r->pending, count, __ATOMIC_SEQ_CST);
-		for (u32 i = 0; i < words; i++) {
-			for (u64 w = targets[i]; w; w &= w - 1) {
-				u32 cpu = i * CPUS_PER_WORD + (u32)__builtin_ctzl(w) / 2;
-				u64 *word = &per_cpu_ptr(tlb_wanted, cpu)->bits[self / 64];
+	if (i == self / CPUS_PER_WORD) {
+		s->here = cpus & tlb_cpus_bit(self);
+		cpus &= ~tlb_cpus_bit(self);
+	}
+	s->targets[i] = cpus;
+	if (cpus)
+		s->others += (u32)__builtin_popcountl(cpus);
+}
 
-				if (__atomic_fetch_or(word, 1UL << self % 64, __ATOMIC_SEQ_CST))
-					continue;
-				send_ipi(cpu, VEC_TLB);
-				this_cpu_inc(tlb_ipis_sent);
-			}
+static __noinline void ask_others(const struct shot *s, struct tlb_request *r)
+{
+	u32 self = this_cpu();
+
+	this_cpu_inc(tlb_shootdowns);
+	__atomic_store_n(&r->pending, s->others, __ATOMIC_SEQ_CST);
+	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++) {
+		for (u64 w = s->targets[i]; w; w &= w - 1) {
+			u32 cpu = i * CPUS_PER_WORD + (u32)__builtin_ctzl(w) / 2;
+			u64 *word = &per_cpu_ptr(tlb_wanted, cpu)->bits[self / 64];
+
+			if (__atomic_fetch_or(word, 1UL << self % 64, __ATOMIC_SEQ_CST))
+				continue;
+			send_ipi(cpu, VEC_TLB);
+			this_cpu_inc(tlb_ipis_sent);
 		}
 	}
-	if (here && (!this_cpu_read(mm_lazy) || concerns_us(r)))
-		flush_local(r);
-	while (count && __atomic_load_n(&r->pending, __ATOMIC_ACQUIRE)) {
+}
+
+static __noinline void await_answers(struct tlb_request *r)
+{
+	while (__atomic_load_n(&r->pending, __ATOMIC_ACQUIRE)) {
 		tlb_serve();
 		/* CPUs that a panic has stopped will not answer. */
 		if (unlikely(panicking()))
@@ -200,10 +213,20 @@ static void shoot(u64 *targets, struct tlb_request *r)
 	}
 }
 
+static inline void shoot(const struct shot *s, struct tlb_request *r)
+{
+	if (s->others)
+		ask_others(s, r);
+	if (s->here && (!this_cpu_read(mm_lazy) || concerns_us(r)))
+		flush_local(r);
+	if (s->others)
+		await_answers(r);
+}
+
 void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool tables)
 {
 	struct tlb_request *r = this_cpu_ptr(tlb_request);
-	u64 targets[MAX_CPUS / CPUS_PER_WORD];
+	struct shot s;
 
 	/* The caller's changes to the entries come before the look at who uses them. */
 	smp_mb();
@@ -213,15 +236,17 @@ void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool table
 	r->kind = FLUSH_RANGE;
 	if (tables || end == EVERYTHING || end - start > MAX_SINGLE_PAGES * PAGE_SIZE)
 		r->kind = FLUSH_ALL;
+	s.others = 0;
 	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++)
-		targets[i] = tlb_cpus_take(cpus, i);
-	shoot(targets, r);
+		aim(&s, i, tlb_cpus_take(cpus, i));
+	shoot(&s, r);
 }
 
 void tlb_flush_kernel(void)
 {
 	struct tlb_request *r = this_cpu_ptr(tlb_request);
-	u64 targets[MAX_CPUS / CPUS_PER_WORD] = { 0 };
+	struct tlb_cpus online = { 0 };
+	struct shot s;
 
 	smp_mb();
 	r->start = 0;
@@ -233,6 +258,9 @@ void tlb_flush_kernel(void)
 		return;
 	}
 	for_each_cpu(cpu, &cpus_online)
-		targets[cpu / CPUS_PER_WORD] |= tlb_cpus_bit(cpu);
-	shoot(targets, r);
+		tlb_cpus_load(&online, cpu);
+	s.others = 0;
+	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++)
+		aim(&s, i, tlb_cpus_take(&online, i));
+	shoot(&s, r);
 }
