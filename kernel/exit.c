@@ -452,6 +452,8 @@ static long wait_for(struct wait_request *r)
 			return 0;
 		err = wait_event_interruptible(&self->child_wait, has_news(self, &seen) && look(r, &any));
 	}
+	if (err && look(r, &any)) /* SIGCHLD is sent under the tree lock: what it tells of is there by now */
+		err = 0;
 	if (r->reaped)
 		process_gone(r->reaped);
 	if (err)

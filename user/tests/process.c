@@ -429,3 +429,29 @@ TEST(uts, "PR uname, sysinfo, ids")
 	CHECK_EQ(getuid(), 0);
 	CHECK_EQ(getuid() + getgid() + geteuid() + getegid(), 0);
 }
+
+static void on_sigchld(int sig)
+{
+	(void)sig;
+}
+
+TEST(wait_sigchld, "PR wait4 finds the child whose SIGCHLD ends its sleep", .cpus = 2, .seconds = 60)
+{
+	struct sigaction handle = { .sa_handler = on_sigchld }; /* without SA_RESTART */
+	long early = 0;
+
+	sigaction(SIGCHLD, &handle, NULL);
+	for (long n = 0; n < rounds(1000); n++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			for (volatile int spin = 0; spin < (n % 16) * 300; spin++)
+				;
+			_exit(0);
+		}
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			early++;
+	}
+	CHECK_EQ(early, 0);
+	signal(SIGCHLD, SIG_DFL);
+}
