@@ -430,7 +430,7 @@ static bool look(struct wait_request *r, bool *any)
 	return r->pid || !*any;
 }
 
-/* Has anything happened to a child since *seen? That is read before each look, so nothing is missed. */
+/* Has anything been told of a child since *seen? That is read before each look, so nothing that is told is missed. */
 static bool has_news(struct process *self, u32 *seen)
 {
 	u32 now = __atomic_load_n(&self->child_events, __ATOMIC_SEQ_CST), old = *seen;

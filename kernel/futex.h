@@ -21,7 +21,7 @@ struct futex_wait {
 	struct futex_key key;   /* changes under both buckets' locks */
 	struct task *task;
 	u32 bitset;
-	volatile int result;    /* enum wait_result: bucket's lock; WOKEN and GRANTED are final */
+	volatile int result;    /* enum wait_result: bucket's lock, but GRANTING to GRANTED; that and WOKEN are final */
 	bool pi;
 	u32 owner;              /* PI: thread that is waited for; bucket's lock */
 	struct bucket *bucket;  /* changes under both buckets' locks */

@@ -124,10 +124,10 @@ bool quicklist_give(enum quicklist_kind kind, struct page *p)
 		return false;
 	}
 	if (unlikely(q->count >= q->high)) {
-		u32 left = q->high - (q->high + 7) / 8;
+		u32 batch = (q->high + 7) / 8;
 
-		q->returned += q->count - left;
-		drain(q, left);
+		q->returned += batch;
+		drain(q, q->high - batch);
 	}
 	q->busy = 1;
 	barrier();

@@ -12,8 +12,8 @@
 enum quicklist_kind { QUICK_TABLE, QUICK_ROOT, NR_QUICK };
 
 /*
- * A frame of type PG_TABLE, off this CPU's list, or of the frame allocator if that is empty, as it always is with
- * vm.quicklist=off. NULL: no memory (nothing is reclaimed). Takes the zone lock at most. Tasks only.
+ * A frame of type PG_TABLE, off this CPU's list, or of the frame allocator if that is empty. (With vm.quicklist=off
+ * nothing is added to it.) NULL: no memory (nothing is reclaimed). Takes the zone lock at most. Tasks only.
  */
 struct page *quicklist_take(enum quicklist_kind kind);
 

@@ -57,42 +57,28 @@ DEFINE_PER_CPU(u64, tlb_kept);
 
 /* ---- PCIDs ---- */
 
-#define PCIDS        6           /* tags used on a CPU: 1 to 6; 0 is the kernel's own root */
 #define CR3_NO_FLUSH (1UL << 63)
 
-/* Own CPU, interrupts off. */
-struct pcids {
-	u64 owner[PCIDS]; /* id of the root that tag n + 1 was given to */
-	u32 next;
-	u64 ids;          /* given out here; tasks only */
-};
-static DEFINE_PER_CPU(struct pcids, pcids);
+static DEFINE_PER_CPU(struct tlb_tags, tlb_tags); /* own CPU, interrupts off */
+static DEFINE_PER_CPU(u64, tlb_ids);              /* given out here; own CPU, tasks only */
 
 u64 tlb_new_id(void)
 {
-	return ++this_cpu_ptr(pcids)->ids * MAX_CPUS + this_cpu();
+	return ++*this_cpu_ptr(tlb_ids) * MAX_CPUS + this_cpu();
 }
 
 void tlb_load_root(phys_t root, u64 id, bool good)
 {
-	struct pcids *p = this_cpu_ptr(pcids);
-	u32 i = 0;
+	u32 tag;
 
 	if (!tlb_uses_pcid()) {
 		load_root(root);
 		return;
 	}
-	while (i < PCIDS && p->owner[i] != id)
-		i++;
-	if (i == PCIDS) {
-		i = p->next;
-		p->next = (i + 1) % PCIDS;
-		p->owner[i] = id;
-		good = false; /* what the last owner cached under this tag goes */
-	}
+	tag = tlb_tag_for(this_cpu_ptr(tlb_tags), id, &good);
 	if (good)
 		this_cpu_inc(tlb_kept);
-	load_root((phys_t){ root.v | (i + 1) | (good ? CR3_NO_FLUSH : 0) });
+	load_root((phys_t){ root.v | tag | (good ? CR3_NO_FLUSH : 0) });
 }
 
 /* ---- flushing ---- */
@@ -104,7 +90,7 @@ void tlb_flush_all_local(void)
 	__asm__ __volatile__("mov %%cr3, %0; mov %0, %%cr3" : "=r"(root)::"memory");
 }
 
-/* Global entries, and those of all PCIDs, go too when CR4.PGE changes: SDM vol. 3, 5.10.4.1. */
+/* Global entries, and those of all PCIDs, go too when CR4.PGE changes: SDM vol. 3, 4.10.4.1. */
 static void flush_kernel_local(void)
 {
 	u64 flags = irq_save(), cr4;

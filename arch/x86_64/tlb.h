@@ -23,13 +23,12 @@ static inline void tlb_flush_page_local(vaddr_t va)
 void tlb_flush_all_local(void); /* non-global entries and paging-structure caches */
 
 /*
- * PCIDs (vm.pcid): the TLB tags what it caches with 12 bits of CR3, so that loading a root need not flush. A CPU gives the
- * roots that it loads the next of a few tags in turn. Nothing that is known of a root but its id says whose a tag is: an id is
- * never used again, so an address space may go away without a word.
+ * PCIDs (vm.pcid): the TLB tags what it caches with 12 bits of CR3, so that loading a root need not flush. See tlbcpus.h.
  */
 static inline bool tlb_uses_pcid(void) /* constant once the command line has been read */
 {
-	return cpu_features.pcid && vm_pcid == PCID_ON;
+	/* Without global pages the kernel's own are cached under every tag, and no flush reaches them all. */
+	return cpu_features.pcid && cpu_features.pge && vm_pcid == PCID_ON;
 }
 u64 tlb_new_id(void);     /* for a new root; not 0 */
 /*

@@ -16,7 +16,7 @@
  * A CPU that loads the root reads KEPT in the instruction that sets LOADED. So either the flusher took KEPT down before, and the
  * CPU flushes, or the flusher sees LOADED.
  *
- * All operations are atomic and full barriers, but for the plain look of tlb_cpus_take().
+ * All operations are atomic, and full barriers where they change something; the others only look.
  */
 #ifndef ARCH_TLBCPUS_H
 #define ARCH_TLBCPUS_H
@@ -45,7 +45,8 @@ static inline u64 tlb_cpus_bit(u32 cpu)
 static inline bool tlb_cpus_load(struct tlb_cpus *c, u32 cpu)
 {
 	u64 bit = tlb_cpus_bit(cpu);
-	u64 old = __atomic_fetch_or(tlb_cpus_word(c, cpu), bit, __ATOMIC_SEQ_CST);
+	/* The bit is down, so adding sets it; and one instruction gives the old word, which OR cannot. */
+	u64 old = __atomic_fetch_add(tlb_cpus_word(c, cpu), bit, __ATOMIC_SEQ_CST);
 
 	if (!(old & bit << 1))
 		return false;
@@ -83,6 +84,33 @@ static inline u64 tlb_cpus_take(struct tlb_cpus *c, u32 w)
 					    __ATOMIC_RELAXED))
 		;
 	return now & ALL_LOADED;
+}
+
+/*
+ * The tags (PCIDs) of one CPU. A root gets the next in turn. Nothing but its id says whose a tag is: an id is never used again, so
+ * an address space may go away without a word.
+ */
+#define TLB_TAGS 6 /* 1 to 6; 0 is the kernel's own root */
+
+struct tlb_tags {
+	u64 owner[TLB_TAGS]; /* id of the root that tag n + 1 was given to; 0: none */
+	u32 next;
+};
+
+/* The tag of the root with that id. *good, that what is cached for the root is right: false if the tag was another's. */
+static inline u32 tlb_tag_for(struct tlb_tags *t, u64 id, bool *good)
+{
+	u32 i = 0;
+
+	while (i < TLB_TAGS && t->owner[i] != id)
+		i++;
+	if (i == TLB_TAGS) {
+		i = t->next;
+		t->next = (i + 1) % TLB_TAGS;
+		t->owner[i] = id;
+		*good = false;
+	}
+	return i + 1;
 }
 
 static inline bool tlb_cpus_none_loaded(const struct tlb_cpus *c)

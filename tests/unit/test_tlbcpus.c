@@ -143,3 +143,32 @@ TEST(tlb_cpus_keep_and_forget)
 	tlb_cpus_forget(&c, 32);
 	CHECK(!tlb_cpus_load(&c, 32));
 }
+
+/* What a TLB holds under each tag is what the last root that was loaded under it without being `good` put there. */
+TEST(tlb_tags_are_never_good_for_another)
+{
+	struct tlb_tags t = { 0 };
+	u64 holds[TLB_TAGS + 1] = { 0 };
+	u32 kept = 0, seed = 1;
+
+	for (int n = 0; n < 100000; n++) {
+		bool good = true;
+		u64 id;
+		u32 tag;
+
+		seed = seed * 1103515245 + 12345;
+		/* Mostly one of few, so that tags are found again; and new ones for ever. */
+		id = seed >> 16 & 7 ? 1 + (seed >> 20) % 5 : 1000 + (u64)n;
+		tag = tlb_tag_for(&t, id, &good);
+		CHECK(tag >= 1 && tag <= TLB_TAGS);
+		if (good)
+			CHECK_EQ(holds[tag], id);
+		kept += good;
+		holds[tag] = id;
+	}
+	CHECK(kept > 10000);
+	/* What is not good stays so. */
+	bool good = false;
+	tlb_tag_for(&t, t.owner[0], &good);
+	CHECK(!good);
+}

@@ -27,7 +27,7 @@ static inline void smp_mb(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 struct cpu_features {
-	bool pcid, erms;
+	bool pcid, pge, erms;
 };
 extern struct cpu_features cpu_features;
 
