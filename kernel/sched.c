@@ -353,7 +353,6 @@ void wake_list_run(struct wake_list *l)
 	for (; t && t != WAKE_LAST; t = next) {
 		next = t->wake_next;
 		WRITE_ONCE(t->wake_next, NULL);
-		racepoint("wake_list");
 		wake_task(t);
 	}
 }
