@@ -408,23 +408,26 @@ static void *asker(void *arg)
 	for (long i = 0; i < rounds(300); i++) {
 		asked[me]++;
 		futex(&asked[me], WAKE | PRIVATE, 1, NULL, NULL, 0);
-		while (answered[me] != asked[me] && !test_failed)
-			sched_yield();
+		for (unsigned seen; (seen = answered[me]) != asked[me] && !test_failed;)
+			futex(&answered[me], WAIT | PRIVATE, seen, NULL, NULL, 0);
 	}
 	return NULL;
 }
 
 static void *answerer(void *arg)
 {
-	while (!asked_enough) {
+	for (;;) {
 		struct waitv v[2];
 
 		for (int i = 0; i < 2; i++) {
 			unsigned seen = asked[i];
 
 			answered[i] = seen;
+			futex(&answered[i], WAKE | PRIVATE, 1, NULL, NULL, 0);
 			v[i] = (struct waitv){ seen, (unsigned long)&asked[i], WAITV_32 | PRIVATE, 0 };
 		}
+		if (asked_enough) /* looked at after what is waited for: the last change of that comes after it */
+			return NULL;
 		long r = syscall(SYS_WAITV, v, 2, 0, NULL, CLOCK_MONOTONIC);
 		if (r < 0 && errno != EAGAIN && errno != EINTR)
 			FAIL("waitv: %s", strerror(errno));
