@@ -9,7 +9,7 @@
 #include <sched.h>
 
 #include "arch/x86_64/cpu.h"
-#include "arch/x86_64/tlbcpus.h"
+#include "arch/x86_64/tlb.h"
 
 #define ROUNDS 200000 /* at least, and until both have been seen: a flush that arrives, a return that keeps */
 #define SELF   37 /* not in the first word */
@@ -113,6 +113,18 @@ TEST(tlb_cpus_never_leave_an_old_translation)
 	}
 	__atomic_store_n(&over, true, __ATOMIC_SEQ_CST);
 	pthread_join(t, NULL);
+}
+
+struct cpu_features cpu_features;
+int vm_pcid;
+
+TEST(pcids_need_global_pages)
+{
+	for (int with = 0; with < 8; with++) {
+		cpu_features = (struct cpu_features){ .pcid = with & 1, .pge = with & 2 };
+		vm_pcid = with & 4 ? PCID_ON : PCID_OFF;
+		CHECK_EQ(tlb_uses_pcid(), with == 7);
+	}
 }
 
 TEST(tlb_cpus_keep_and_forget)
