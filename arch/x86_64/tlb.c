@@ -148,35 +148,15 @@ void tlb_serve(void)
 	}
 }
 
-/* Where a request goes. */
-struct shot {
-	u64 targets[MAX_CPUS / CPUS_PER_WORD]; /* other CPUs, laid out as in struct tlb_cpus */
-	u32 others;                            /* how many */
-	bool here;
-};
-
-/* To these of word i, too. */
-static inline void aim(struct shot *s, u32 i, u64 cpus)
-{
-	u32 self = this_cpu();
-
-	if (i == self / CPUS_PER_WORD) {
-		s->here = cpus & tlb_cpus_bit(self);
-		cpus &= ~tlb_cpus_bit(self);
-	}
-	s->targets[i] = cpus;
-	if (cpus)
-		s->others += (u32)__builtin_popcountl(cpus);
-}
-
-static __noinline void ask_others(const struct shot *s, struct tlb_request *r)
+/* Other CPUs: how many they are, and their words, laid out as in struct tlb_cpus. */
+static __noinline void ask_others(const u64 *others, u32 count, struct tlb_request *r)
 {
 	u32 self = this_cpu();
 
 	this_cpu_inc(tlb_shootdowns);
-	__atomic_store_n(&r->pending, s->others, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&r->pending, count, __ATOMIC_SEQ_CST);
 	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++) {
-		for (u64 w = s->targets[i]; w; w &= w - 1) {
+		for (u64 w = others[i]; w; w &= w - 1) {
 			u32 cpu = i * CPUS_PER_WORD + (u32)__builtin_ctzl(w) / 2;
 			u64 *word = &per_cpu_ptr(tlb_wanted, cpu)->bits[self / 64];
 
@@ -199,20 +179,33 @@ static __noinline void await_answers(struct tlb_request *r)
 	}
 }
 
-static inline void shoot(const struct shot *s, struct tlb_request *r)
+/* Carry out this CPU's request on the CPUs that have the root loaded; the others forget it. */
+static __force_inline void shoot(struct tlb_cpus *cpus, struct tlb_request *r)
 {
-	if (s->others)
-		ask_others(s, r);
-	if (s->here && (!this_cpu_read(mm_lazy) || concerns_us(r)))
+	u64 others[MAX_CPUS / CPUS_PER_WORD], own = tlb_cpus_bit(this_cpu());
+	u32 own_word = this_cpu() / CPUS_PER_WORD, count = 0;
+	bool here = false;
+
+	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++) {
+		others[i] = tlb_cpus_take(cpus, i);
+		if (i == own_word) {
+			here = others[i] & own;
+			others[i] &= ~own;
+		}
+		if (others[i])
+			count += (u32)__builtin_popcountl(others[i]);
+	}
+	if (count)
+		ask_others(others, count, r);
+	if (here && (!this_cpu_read(mm_lazy) || concerns_us(r)))
 		flush_local(r);
-	if (s->others)
+	if (count)
 		await_answers(r);
 }
 
 void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool tables)
 {
 	struct tlb_request *r = this_cpu_ptr(tlb_request);
-	struct shot s;
 
 	/* The caller's changes to the entries come before the look at who uses them. */
 	smp_mb();
@@ -222,17 +215,13 @@ void tlb_shootdown(struct tlb_cpus *cpus, vaddr_t start, vaddr_t end, bool table
 	r->kind = FLUSH_RANGE;
 	if (tables || end == EVERYTHING || end - start > MAX_SINGLE_PAGES * PAGE_SIZE)
 		r->kind = FLUSH_ALL;
-	s.others = 0;
-	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++)
-		aim(&s, i, tlb_cpus_take(cpus, i));
-	shoot(&s, r);
+	shoot(cpus, r);
 }
 
 void tlb_flush_kernel(void)
 {
 	struct tlb_request *r = this_cpu_ptr(tlb_request);
 	struct tlb_cpus online = { 0 };
-	struct shot s;
 
 	smp_mb();
 	r->start = 0;
@@ -245,8 +234,5 @@ void tlb_flush_kernel(void)
 	}
 	for_each_cpu(cpu, &cpus_online)
 		tlb_cpus_load(&online, cpu);
-	s.others = 0;
-	for (u32 i = 0; i <= (num_cpus - 1) / CPUS_PER_WORD; i++)
-		aim(&s, i, tlb_cpus_take(&online, i));
-	shoot(&s, r);
+	shoot(&online, r);
 }

@@ -41,7 +41,7 @@ static inline u64 tlb_cpus_bit(u32 cpu)
 	return 1UL << cpu % CPUS_PER_WORD * 2;
 }
 
-/* This CPU is about to load the root. True: what it had cached is still good. Interrupts off until CR3 is written. */
+/* This CPU, which does not have the root loaded, is about to load it. True: what it had cached is still good. Interrupts off until CR3 is written. */
 static inline bool tlb_cpus_load(struct tlb_cpus *c, u32 cpu)
 {
 	u64 bit = tlb_cpus_bit(cpu);
